@@ -1,0 +1,93 @@
+"""What a worker process tells about itself, and what happens when it tells nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from foldline.catalog.models import Revision
+from foldline.clock import database_now
+from foldline.fleet.models import Worker
+
+
+@dataclass(frozen=True, kw_only=True)
+class Assignment:
+    """What a worker of one revision must know to start, without touching the catalog."""
+
+    revision_id: UUID
+    model: str
+    number: int
+    folder: Path
+    digest: str
+    manifest: Mapping[str, Any]
+    runtime: str
+    threads: int
+    max_batch_size: int
+    load_timeout_s: int
+    run_timeout_s: int
+
+
+class NoRevision(Exception):
+    """There is no such model or revision, or it is a draft: set it live in the admin first."""
+
+
+def assignment(model: str, *, number: int | None = None) -> Assignment:
+    """The live revision of a model, or revision `number` of it unless a draft. Raises NoRevision."""
+    revisions = Revision.objects.filter(model__name=model).exclude(state=Revision.State.DRAFT)
+    wanted = {"number": number} if number is not None else {"state": Revision.State.LIVE}
+    revision = revisions.filter(**wanted).select_related("model").first()
+    if revision is None:
+        raise NoRevision
+    return Assignment(
+        revision_id=revision.id,
+        model=revision.model.name,
+        number=revision.number,
+        folder=Path(revision.folder),
+        digest=revision.digest,
+        manifest=revision.manifest,
+        runtime=revision.runtime,
+        threads=revision.threads,
+        max_batch_size=revision.max_batch_size,
+        load_timeout_s=revision.load_timeout_s,
+        run_timeout_s=revision.run_timeout_s,
+    )
+
+
+def register(*, name: str, revision_id: UUID, node: str, pid: int, card: str = "") -> UUID:
+    """A worker process has begun; gives the id of its row."""
+    now = database_now()
+    worker = Worker.objects.create(
+        name=name,
+        revision_id=revision_id,
+        node=node,
+        pid=pid,
+        card=card,
+        state=Worker.State.STARTING,
+        started_at=now,
+        last_seen=now,
+    )
+    return worker.id
+
+
+def report(worker_id: UUID, **changes: Any) -> None:
+    """Write what a worker says of itself: state, current_job, load_seconds, peaks, failure.
+
+    Also the sign of life. A row that was buried by mistake comes back with it.
+    """
+    Worker.objects.filter(id=worker_id).update(last_seen=database_now(), **changes)
+
+
+def bury_silent_workers(*, before: datetime) -> int:
+    """Mark workers that have not been heard of since `before` as gone."""
+    silent = Worker.objects.filter(last_seen__lt=before).exclude(state=Worker.State.GONE)
+    return silent.update(state=Worker.State.GONE, current_job=None)
+
+
+def present_workers(revision_id: UUID) -> int:
+    """Workers of a revision that are not gone."""
+    workers = Worker.objects.filter(revision_id=revision_id)
+    return workers.exclude(state=Worker.State.GONE).count()

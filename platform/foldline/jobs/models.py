@@ -1,0 +1,207 @@
+"""One job's life in the database. Only `jobs.services` and `jobs.sweeper` write here."""
+
+from __future__ import annotations
+
+from django.db import models
+from django.db.models import Q
+
+from foldline.artifacts.models import Artifact
+from foldline.catalog.models import Model, Revision
+from foldline.ids import uuid7
+from foldline.jobs.states import OPEN, State
+from foldline.tenants.models import Tenant
+
+STATES = [(state.value, state.value) for state in State]
+
+
+class Priority(models.TextChoices):
+    """The class of a job. A flow, the unit of fairness, is (tenant, class)."""
+
+    INTERACTIVE = "interactive", "interactive"
+    BATCH = "batch", "batch"
+
+
+class SeedOrigin(models.TextChoices):
+    CALLER = "caller", "caller"
+    DEFAULT = "default", "default"
+    RANDOM = "random", "random"
+
+
+class QueueState(models.Model):
+    """What the order of one model's jobs remembers. Locked by every claim of that model."""
+
+    model = models.OneToOneField(Model, on_delete=models.CASCADE, primary_key=True)
+    paused = models.CharField(max_length=200, blank=True, help_text="Why nothing is claimed.")
+    accounts = models.JSONField(default=dict, help_text="Fair accounts by flow.")
+    updated_at = models.DateTimeField(auto_now=True)
+
+
+class Job(models.Model):
+    """One call. `attempt`, `owner` and `lease_until` are the fence every worker's write passes."""
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE, related_name="jobs")
+    model = models.ForeignKey(Model, on_delete=models.PROTECT)
+    revision = models.ForeignKey(Revision, on_delete=models.PROTECT)
+    priority = models.CharField(max_length=12, choices=Priority, default=Priority.INTERACTIVE)
+    session = models.CharField(max_length=120, blank=True)
+    state = models.CharField(max_length=10, choices=STATES, default=State.QUEUED.value)
+
+    inputs = models.JSONField(help_text="As the caller sent them.")
+    normalized_input = models.JSONField(help_text="Defaults filled in; what the model computes.")
+    seed = models.BigIntegerField()
+    seed_origin = models.CharField(max_length=8, choices=SeedOrigin)
+    fingerprint = models.CharField(max_length=64)
+    warnings = models.JSONField(default=list)
+    idempotency_key = models.CharField(max_length=255, blank=True)
+    payload_digest = models.CharField(max_length=64)
+
+    estimate_gpu_s = models.FloatField(null=True, blank=True)
+    not_before = models.DateTimeField(null=True, blank=True)
+    start_by = models.DateTimeField(null=True, blank=True)
+    deadline = models.DateTimeField(null=True, blank=True)
+
+    attempt = models.PositiveSmallIntegerField(default=0)
+    owner = models.CharField(max_length=120, blank=True)
+    lease_until = models.DateTimeField(null=True, blank=True)
+    cancel_requested = models.BooleanField(default=False)
+    attached_to = models.ForeignKey(
+        "self", on_delete=models.SET_NULL, null=True, blank=True, related_name="followers"
+    )
+    cache_of = models.ForeignKey(
+        "self", on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
+    )
+    redrive_of = models.ForeignKey(
+        "self", on_delete=models.SET_NULL, null=True, blank=True, related_name="redrives"
+    )
+
+    progress = models.JSONField(null=True, blank=True)
+    result = models.JSONField(null=True, blank=True)
+    error = models.JSONField(null=True, blank=True)
+    dead_letter = models.BooleanField(default=False)
+    gpu_seconds = models.FloatField(default=0.0)
+    traceparent = models.CharField(max_length=55, blank=True)
+    created_at = models.DateTimeField()
+    started_at = models.DateTimeField(null=True, blank=True)
+    finished_at = models.DateTimeField(null=True, blank=True)
+    artifacts = models.ManyToManyField(Artifact, through="JobArtifact", related_name="jobs")
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(state__in=[state.value for state in State]), name="job_state"
+            ),
+            models.CheckConstraint(
+                condition=~Q(state="running") | Q(lease_until__isnull=False) & ~Q(owner=""),
+                name="running_has_lease",
+            ),
+            models.UniqueConstraint(
+                fields=["tenant", "idempotency_key"],
+                condition=~Q(idempotency_key=""),
+                name="job_once_per_key",
+            ),
+        ]
+        indexes = [
+            # A claim reads the head of each flow from here, and nothing else.
+            models.Index(
+                fields=["revision", "tenant", "priority", "id"],
+                condition=Q(state="queued", attached_to__isnull=True),
+                name="job_line",
+            ),
+            models.Index(
+                fields=["lease_until"], condition=Q(state="running"), name="job_lease"
+            ),
+            models.Index(
+                fields=["start_by"],
+                condition=Q(state="queued", start_by__isnull=False),
+                name="job_expiry",
+            ),
+            models.Index(fields=["tenant", "-id"], name="job_of_tenant"),
+        ]
+
+    def __str__(self) -> str:
+        return str(self.id)
+
+    @property
+    def open(self) -> bool:
+        return State(self.state) in OPEN
+
+
+class JobArtifact(models.Model):
+    """Which files a job reads and which it made. Keeps a file from being cleaned away."""
+
+    class Role(models.TextChoices):
+        INPUT = "input", "input"
+        OUTPUT = "output", "output"
+
+    job = models.ForeignKey(Job, on_delete=models.CASCADE)
+    artifact = models.ForeignKey(Artifact, on_delete=models.PROTECT)
+    role = models.CharField(max_length=6, choices=Role)
+    name = models.CharField(max_length=128)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["job", "role", "name"], name="file_once_per_job")
+        ]
+
+
+class Attempt(models.Model):
+    """One try of a job by one worker: what it cost and how it ended."""
+
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="attempts")
+    number = models.PositiveSmallIntegerField()
+    worker = models.CharField(max_length=120)
+    share = models.FloatField(default=1.0)
+    started_at = models.DateTimeField()
+    ended_at = models.DateTimeField(null=True, blank=True)
+    outcome = models.CharField(max_length=40, blank=True, help_text="succeeded, or the error's code.")
+    gpu_seconds = models.FloatField(default=0.0)
+    peak_memory_bytes = models.PositiveBigIntegerField(default=0)
+    peak_gpu_bytes = models.PositiveBigIntegerField(default=0)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["job", "number"], name="attempt_number")
+        ]
+
+
+class Event(models.Model):
+    """What happened to a job, in order. `sequence` starts at 1 for each job."""
+
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="events")
+    sequence = models.PositiveIntegerField()
+    kind = models.CharField(max_length=20)
+    data = models.JSONField(default=dict)
+    at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["job", "sequence"], name="event_sequence")
+        ]
+
+
+class Outbox(models.Model):
+    """Something the outside must be told, written in the transaction that made it true."""
+
+    topic = models.CharField(max_length=40)
+    job = models.ForeignKey(Job, on_delete=models.CASCADE)
+    payload = models.JSONField(default=dict)
+    created_at = models.DateTimeField()
+    not_before = models.DateTimeField()
+    attempts = models.PositiveSmallIntegerField(default=0)
+    delivered_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        indexes = [
+            models.Index(
+                fields=["not_before"], condition=Q(delivered_at__isnull=True), name="outbox_due"
+            )
+        ]
+
+
+class Leadership(models.Model):
+    """Which process leads a duty that only one may do at a time (the sweep)."""
+
+    duty = models.CharField(max_length=40, primary_key=True)
+    holder = models.CharField(max_length=120)
+    until = models.DateTimeField()

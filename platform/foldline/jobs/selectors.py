@@ -1,0 +1,62 @@
+"""What others may know of jobs. Every question names the tenant that asks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from django.db.models import QuerySet
+
+from foldline.clock import database_now
+from foldline.errors import JobNotFound
+from foldline.jobs.line import claimable
+from foldline.jobs.models import Job, JobArtifact
+from foldline.jobs.states import State
+
+
+def job_of(*, tenant_id: UUID, job_id: UUID) -> Job:
+    """The tenant's job, its revision and model loaded. Raises JobNotFound, also for another's."""
+    job = _jobs(tenant_id).filter(id=job_id).first()
+    if job is None:
+        raise JobNotFound
+    return job
+
+
+def jobs_of(
+    *,
+    tenant_id: UUID,
+    session: str | None = None,
+    state: str | None = None,
+    model: str | None = None,
+    before: UUID | None = None,
+    limit: int = 50,
+) -> Sequence[Job]:
+    """The tenant's jobs, newest first, those made before the job `before`."""
+    jobs = _jobs(tenant_id).order_by("-id")
+    if session is not None:
+        jobs = jobs.filter(session=session)
+    if state is not None:
+        jobs = jobs.filter(state=state)
+    if model is not None:
+        jobs = jobs.filter(model__name=model)
+    if before is not None:
+        jobs = jobs.filter(id__lt=before)
+    return list(jobs[:limit])
+
+
+def position_of(job: Job) -> int | None:
+    """Place in the line, 1 is next; None when it does not wait (or waits for a retry)."""
+    if job.state != State.QUEUED or job.attached_to_id is not None:
+        return None
+    line = claimable(job.revision_id, now=database_now())
+    return line.filter(id__lt=job.id).count() + 1
+
+
+def outputs_of(job: Job) -> Sequence[JobArtifact]:
+    """The files a job made, with their artifacts."""
+    links = JobArtifact.objects.filter(job=job, role=JobArtifact.Role.OUTPUT)
+    return list(links.select_related("artifact").order_by("name"))
+
+
+def _jobs(tenant_id: UUID) -> QuerySet[Job]:
+    return Job.objects.filter(tenant_id=tenant_id).select_related("revision__model")

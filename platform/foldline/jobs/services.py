@@ -1,0 +1,310 @@
+"""The only writer of jobs. Each verb is one guarded UPDATE whose row count decides."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import F, Max, QuerySet
+
+from foldline.catalog.models import Revision
+from foldline.clock import database_now
+from foldline.errors import JobNotFound, job_error
+from foldline.jobs import tickets
+from foldline.jobs.admission import Submission, Submitted, admit
+from foldline.jobs.claims import ClaimedJob, Fence, Fenced, Usage, claimed
+from foldline.jobs.line import heads
+from foldline.jobs.models import Attempt, Event, Job, JobArtifact, QueueState
+from foldline.jobs.retries import Verdict, verdict
+from foldline.jobs.states import State, sources_of
+from foldline.scheduling.fairness import next_job
+
+Json = Mapping[str, Any]
+
+
+def submit(submission: Submission) -> Submitted:
+    """Accept a call: commit the job, then send its ticket.
+
+    The answer stands when Redis is away; the sweeper sends the ticket later. Raises
+    IdempotencyKeyReused.
+    """
+    submitted = admit(submission)
+    if not submitted.replayed:
+        transaction.on_commit(lambda: tickets.send(submission.queue))
+    return submitted
+
+
+def claim(*, revision_id: UUID, owner: str, limit: int = 1) -> list[ClaimedJob]:
+    """Take up to `limit` jobs of a revision, in the order of `scheduling.next_job`.
+
+    Holds the model's queue for the moment of the choice, so that two workers never choose
+    by the same state. Empty when nothing can be claimed or the model is paused.
+    """
+    with transaction.atomic():
+        queue = _lock_queue(revision_id)
+        now = database_now()
+        taken = [] if queue.paused else _take(queue, revision_id, owner, limit, now)
+        jobs = (
+            Job.objects.filter(id__in=taken)
+            .select_related("revision__model")
+            .prefetch_related("jobartifact_set__artifact")
+        )
+        found = {job.id: job for job in jobs}
+        return [claimed(found[job_id], now=now) for job_id in taken]
+
+
+def _lock_queue(revision_id: UUID) -> QueueState:
+    model_id = Revision.objects.values_list("model_id", flat=True).get(id=revision_id)
+    queue = QueueState.objects.select_for_update().filter(model_id=model_id).first()
+    if queue is None:
+        QueueState.objects.get_or_create(model_id=model_id)
+        queue = QueueState.objects.select_for_update().get(model_id=model_id)
+    return queue
+
+
+def _take(
+    queue: QueueState, revision_id: UUID, owner: str, limit: int, now: datetime
+) -> list[UUID]:
+    taken: list[UUID] = []
+    accounts = queue.accounts
+    while len(taken) < limit:
+        choice = next_job(accounts, heads(revision_id, now=now), now=now)
+        if choice is None:
+            break
+        head = choice.head
+        # 0 rows: cancelled between reading the heads and here. Then it is no head any more.
+        if _start(head.job_id, attempt=head.attempt, owner=owner, now=now):
+            accounts = choice.accounts
+            taken.append(head.job_id)
+    if accounts is not queue.accounts:
+        QueueState.objects.filter(pk=queue.pk).update(accounts=accounts, updated_at=now)
+    return taken
+
+
+def _start(job_id: UUID, *, attempt: int, owner: str, now: datetime) -> bool:
+    changed = Job.objects.filter(id=job_id, attempt=attempt, state=State.QUEUED).update(
+        state=State.RUNNING,
+        attempt=attempt + 1,
+        owner=owner,
+        lease_until=now + timedelta(seconds=settings.LEASE_S),
+        started_at=now,
+        not_before=None,
+        progress=None,
+    )
+    if changed:
+        Attempt.objects.create(job_id=job_id, number=attempt + 1, worker=owner, started_at=now)
+        record(job_id, "running", at=now, attempt=attempt + 1)
+    return bool(changed)
+
+
+def heartbeat(fence: Fence) -> bool:
+    """Prolong the lease; True when the caller asked to cancel. Raises Fenced."""
+    lease = database_now() + timedelta(seconds=settings.LEASE_S)
+    if not _held(fence).update(lease_until=lease):
+        raise Fenced
+    return _held(fence).filter(cancel_requested=True).exists()
+
+
+def progress(fence: Fence, *, fraction: float, stage: str = "", message: str = "") -> None:
+    """Show how far the job is; `fraction` in 0..1. Raises Fenced."""
+    now = database_now()
+    shown = {
+        "fraction": fraction,
+        "stage": stage,
+        "message": message,
+        "updated_at": now.isoformat(),
+    }
+    if not _held(fence).update(progress=shown):
+        raise Fenced
+
+
+def finish(
+    fence: Fence,
+    *,
+    result: Json,
+    artifacts: Sequence[tuple[str, UUID]] = (),
+    warnings: Sequence[Json] = (),
+    usage: Usage | None = None,
+) -> None:
+    """Record the result. The files behind `artifacts` (name, id) are durable by now.
+
+    Also accepted when the lease was lost meanwhile and nobody has claimed the job since:
+    the work is done and right. Raises Fenced.
+    """
+    with transaction.atomic():
+        now = database_now()
+        mine = Job.objects.filter(
+            id=fence.job_id,
+            attempt=fence.attempt,
+            owner=fence.owner,
+            state__in=sources_of(State.SUCCEEDED),
+        )
+        seen = mine.values_list("warnings", flat=True).first()
+        changed = mine.update(
+            state=State.SUCCEEDED,
+            result=result,
+            warnings=[*(seen or []), *warnings],
+            error=None,
+            lease_until=None,
+            finished_at=now,
+        )
+        if not changed:
+            raise Fenced
+        _link_outputs(fence.job_id, artifacts)
+        _close_attempt(fence, "succeeded", now=now, usage=usage)
+        record(fence.job_id, "succeeded", at=now)
+
+
+def fail(fence: Fence, *, error: Json, usage: Usage | None = None) -> State:
+    """Record how an attempt failed; gives `queued` when it is tried again. Raises Fenced.
+
+    `error` has the shape of `foldline.errors.job_error`; its code decides about the retry.
+    """
+    decision = verdict(
+        str(error["code"]), attempt=fence.attempt, max_attempts=settings.MAX_ATTEMPTS
+    )
+    with transaction.atomic():
+        now = database_now()
+        outcome = _end_attempt(_held(fence), error, decision, now=now)
+        if outcome is None:
+            raise Fenced
+        _close_attempt(fence, str(error["code"]), now=now, usage=usage)
+        record(fence.job_id, outcome, at=now, code=error["code"], attempt=fence.attempt)
+        if outcome is State.QUEUED and not decision.retry_after_s:
+            owe_ticket(fence.job_id)
+    return outcome
+
+
+def stopped(fence: Fence, *, usage: Usage | None = None) -> None:
+    """Record that a cancelled job's process is gone. Raises Fenced."""
+    with transaction.atomic():
+        now = database_now()
+        if not _held(fence).update(
+            state=State.CANCELLED, lease_until=None, finished_at=now, error=job_error("cancelled")
+        ):
+            raise Fenced
+        _close_attempt(fence, "cancelled", now=now, usage=usage)
+        record(fence.job_id, State.CANCELLED, at=now)
+
+
+def cancel(*, tenant_id: UUID, job_id: UUID) -> State:
+    """Ask for an end; idempotent. A waiting job ends at once, a running one once its worker
+    has stopped it. Raises JobNotFound."""
+    with transaction.atomic():
+        now = database_now()
+        job = Job.objects.filter(tenant_id=tenant_id, id=job_id)
+        ended = job.filter(state=State.QUEUED).update(
+            state=State.CANCELLED, finished_at=now, error=job_error("cancelled")
+        )
+        if ended:
+            record(job_id, State.CANCELLED, at=now)
+            return State.CANCELLED
+        asked = job.filter(state=State.RUNNING, cancel_requested=False)
+        if asked.update(cancel_requested=True):
+            record(job_id, "cancel_requested", at=now)
+        state = job.values_list("state", flat=True).first()
+    if state is None:
+        raise JobNotFound
+    return State(state)
+
+
+def lose(fence: Fence, *, now: datetime) -> State | None:
+    """Take a job whose lease has passed from its worker; None when the lease still holds."""
+    error = job_error("worker_lost")
+    decision = verdict("worker_lost", attempt=fence.attempt, max_attempts=settings.MAX_ATTEMPTS)
+    with transaction.atomic():
+        late = _held(fence).filter(lease_until__lt=now)
+        outcome: State | None
+        if late.filter(cancel_requested=True).update(
+            state=State.CANCELLED, lease_until=None, finished_at=now, error=job_error("cancelled")
+        ):
+            outcome = State.CANCELLED
+        else:
+            outcome = _end_attempt(late, error, decision, now=now)
+        if outcome is not None:
+            _close_attempt(fence, "worker_lost", now=now, usage=None)
+            record(fence.job_id, outcome, at=now, code="worker_lost", attempt=fence.attempt)
+    return outcome
+
+
+def expire(job_id: UUID, *, now: datetime) -> bool:
+    """End a job that could not start in time; False when it has started or ended."""
+    with transaction.atomic():
+        ended = Job.objects.filter(id=job_id, state=State.QUEUED, start_by__lte=now).update(
+            state=State.EXPIRED, finished_at=now, error=job_error("expired")
+        )
+        if ended:
+            record(job_id, State.EXPIRED, at=now)
+    return bool(ended)
+
+
+def paused(model_id: UUID) -> bool:
+    """Whether nothing of a model is claimed for now."""
+    return QueueState.objects.filter(model_id=model_id).exclude(paused="").exists()
+
+
+def owe_ticket(job_id: UUID) -> None:
+    """Send a ticket for a job that has become claimable, once that is committed."""
+    number, model = Job.objects.values_list("revision__number", "model__name").get(id=job_id)
+    queue = tickets.queue_name(model, number=number)
+    transaction.on_commit(lambda: tickets.send(queue))
+
+
+def record(job_id: UUID, kind: str, *, at: datetime, **data: Any) -> None:
+    """Append an event. Inside the transaction of the change it tells, whose row lock keeps
+    the sequence free of gaps and doubles."""
+    last = Event.objects.filter(job_id=job_id).aggregate(last=Max("sequence"))["last"] or 0
+    Event.objects.create(job_id=job_id, sequence=last + 1, kind=str(kind), data=data, at=at)
+
+
+def _held(fence: Fence) -> QuerySet[Job]:
+    return Job.objects.filter(
+        id=fence.job_id, attempt=fence.attempt, owner=fence.owner, state=State.RUNNING
+    )
+
+
+def _end_attempt(
+    jobs: QuerySet[Job], error: Json, decision: Verdict, *, now: datetime
+) -> State | None:
+    """Put a running job back in line or end it; None when the guard held no row."""
+    if decision.retry_after_s is not None:
+        target = State.QUEUED
+        delay = timedelta(seconds=decision.retry_after_s)
+        changed = jobs.update(
+            state=target, lease_until=None, error=error, not_before=now + delay if delay else None
+        )
+    else:
+        target = State.FAILED
+        final = job_error("poison", cause=error) if decision.poison else error
+        changed = jobs.update(
+            state=target,
+            lease_until=None,
+            error=final,
+            dead_letter=decision.dead_letter,
+            finished_at=now,
+        )
+    return target if changed else None
+
+
+def _close_attempt(fence: Fence, outcome: str, *, now: datetime, usage: Usage | None) -> None:
+    """Write down what the attempt cost; the job's bill is the sum of its attempts."""
+    attempt = Attempt.objects.get(job_id=fence.job_id, number=fence.attempt)
+    attempt.ended_at = now
+    attempt.outcome = outcome
+    attempt.gpu_seconds = (now - attempt.started_at).total_seconds() * attempt.share
+    if usage is not None:
+        attempt.peak_memory_bytes = usage.peak_memory_bytes
+        attempt.peak_gpu_bytes = usage.peak_gpu_bytes
+    attempt.save()
+    Job.objects.filter(id=fence.job_id).update(gpu_seconds=F("gpu_seconds") + attempt.gpu_seconds)
+
+
+def _link_outputs(job_id: UUID, artifacts: Sequence[tuple[str, UUID]]) -> None:
+    JobArtifact.objects.bulk_create(
+        JobArtifact(job_id=job_id, artifact_id=artifact, role=JobArtifact.Role.OUTPUT, name=name)
+        for name, artifact in artifacts
+    )

@@ -1,0 +1,151 @@
+"""The net under the protocol: lost leases, expired jobs, missing tickets.
+
+One sweeper leads; others stand by. Everything it does is a guarded update, so that two at
+once would do no harm, only work.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import threading
+import time
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.conf import settings
+from django.db import DatabaseError, connection
+from django.db.models import Q
+
+from foldline.catalog.models import Revision
+from foldline.clock import database_now
+from foldline.fleet.services import bury_silent_workers, present_workers
+from foldline.jobs import services, tickets
+from foldline.jobs.claims import Fence
+from foldline.jobs.line import claimable
+from foldline.jobs.models import Job, Leadership
+from foldline.jobs.states import State
+from foldline.jobs.tickets import BrokerUnavailable
+
+log = logging.getLogger(__name__)
+
+DUTY = "sweep"
+TICKETS_A_TICK = 200
+JOBS_A_TICK = 500
+
+
+@dataclass(frozen=True, kw_only=True)
+class Swept:
+    """What one sweep did."""
+
+    led: bool = True
+    lost: int = 0
+    expired: int = 0
+    published: int = 0
+    withdrawn: int = 0
+
+
+class Sweeper:
+    """Sweeps every `settings.SWEEP_S` seconds while it leads."""
+
+    def __init__(self, *, name: str = "") -> None:
+        self.name = name or f"{socket.gethostname()}:{os.getpid()}"
+        self._contact_since: float | None = None
+
+    def run(self, stop: threading.Event) -> None:
+        """Sweep until `stop` is set. A database that is away ends no sweeper."""
+        while not stop.is_set():
+            try:
+                swept = self.sweep()
+            except DatabaseError as error:
+                self._contact_since = None
+                log.warning("sweep failed", extra={"reason": str(error)})
+            else:
+                if swept != Swept() and swept.led:
+                    log.info("swept", extra=swept.__dict__)
+            connection.close()
+            stop.wait(settings.SWEEP_S)
+
+    def sweep(self) -> Swept:
+        """One tick. Raises DatabaseError; Redis being away only skips the tickets."""
+        now = database_now()
+        if not lead(self.name, now=now):
+            self._contact_since = None
+            return Swept(led=False)
+        lost = requeue_lost(now=now) if self._may_judge_leases() else 0
+        expired = expire_due(now=now)
+        bury_silent_workers(before=now - timedelta(seconds=3 * settings.LEASE_S))
+        published, withdrawn = settle_tickets(now=now)
+        return Swept(lost=lost, expired=expired, published=published, withdrawn=withdrawn)
+
+    def _may_judge_leases(self) -> bool:
+        """False until contact with the database has lasted a lease and two heartbeats.
+
+        While the database was away nobody could prolong a lease: judging by what it says
+        right afterwards would take every running job from its worker.
+        """
+        if self._contact_since is None:
+            self._contact_since = time.monotonic()
+        grace = settings.LEASE_S + 2 * settings.HEARTBEAT_S
+        return time.monotonic() - self._contact_since >= grace
+
+
+def lead(name: str, *, now: datetime) -> bool:
+    """Become or stay the leader; the leadership of a silent one passes after three ticks."""
+    until = now + timedelta(seconds=3 * settings.SWEEP_S)
+    mine = Leadership.objects.filter(Q(holder=name) | Q(until__lt=now), duty=DUTY)
+    if mine.update(holder=name, until=until):
+        return True
+    _, created = Leadership.objects.get_or_create(
+        duty=DUTY, defaults={"holder": name, "until": until}
+    )
+    return created
+
+
+def requeue_lost(*, now: datetime) -> int:
+    """Put jobs whose worker fell silent back in line, or end them."""
+    late = Job.objects.filter(state=State.RUNNING, lease_until__lt=now).values_list(
+        "id", "attempt", "owner"
+    )[:JOBS_A_TICK]
+    outcomes = [
+        services.lose(Fence(job_id=job_id, attempt=attempt, owner=owner), now=now)
+        for job_id, attempt, owner in late
+    ]
+    return sum(outcome is not None for outcome in outcomes)
+
+
+def expire_due(*, now: datetime) -> int:
+    """End waiting jobs whose time to start has passed."""
+    due = Job.objects.filter(state=State.QUEUED, start_by__lte=now).values_list("id", flat=True)
+    return sum(services.expire(job_id, now=now) for job_id in due[:JOBS_A_TICK])
+
+
+def settle_tickets(*, now: datetime) -> tuple[int, int]:
+    """Send the tickets that are missing and take back those nobody needs: (sent, taken)."""
+    published = withdrawn = 0
+    for revision in Revision.objects.exclude(state="draft").select_related("model"):
+        queue = tickets.queue_name(revision.model.name, number=revision.number)
+        try:
+            sent, taken = _settle_queue(queue, revision, now=now)
+        except BrokerUnavailable as error:
+            log.warning("tickets not settled", extra={"queue": queue, "reason": str(error)})
+            break
+        published += sent
+        withdrawn += taken
+    return published, withdrawn
+
+
+def _settle_queue(queue: str, revision: Revision, *, now: datetime) -> tuple[int, int]:
+    # Read in this order: jobs that come or go in between make the surplus look smaller.
+    ready = tickets.publisher().ready(queue)
+    waiting = 0 if services.paused(revision.model_id) else claimable(revision.id, now=now).count()
+    missing = min(TICKETS_A_TICK, waiting - ready)
+    if missing > 0:
+        tickets.publisher().publish(queue, count=missing)
+        return missing, 0
+    surplus = ready - waiting - present_workers(revision.id)
+    if surplus > 0:
+        tickets.publisher().withdraw(queue, count=surplus)
+        return 0, surplus
+    return 0, 0

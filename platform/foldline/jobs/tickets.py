@@ -1,0 +1,169 @@
+"""Tickets: the messages that tell a worker "one job of this model can be claimed".
+
+A ticket names no job, so all tickets of a queue are alike but for their ids. That is why
+one message is encoded once and pushed with LPUSH, as kombu would: it costs a tenth of
+`apply_async`, and `tests/foldline/jobs/test_tickets.py` shows that Celery takes it.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+from base64 import b64encode
+from functools import cache
+from typing import Any
+from uuid import uuid4
+
+import redis
+from django.conf import settings
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+log = logging.getLogger(__name__)
+
+TASK = "foldline.serve"
+VERSION = 1
+
+SOCKET_TIMEOUT_S = 0.2
+BREAKER_FAILURES = 2
+BREAKER_REST_S = 5.0
+
+
+class BrokerUnavailable(Exception):
+    """Redis did not answer in time. Jobs are safe: the sweeper sends what is missing."""
+
+
+def queue_name(model: str, *, number: int) -> str:
+    """The queue of one revision."""
+    return f"foldline.{model}.r{number}"
+
+
+def transport_options(queue: str, *, run_timeout_s: int, load_timeout_s: int) -> dict[str, Any]:
+    """kombu's options for the workers of one queue.
+
+    The visibility timeout is beyond the longest job, so that it never redelivers a running
+    one. The `unacked` keys carry the queue's name, because by default all queues of a Redis
+    share them and the smallest timeout among them would redeliver everybody's jobs.
+    """
+    return {
+        "visibility_timeout": max(3600, run_timeout_s + load_timeout_s + 600),
+        "unacked_key": f"unacked.{queue}",
+        "unacked_index_key": f"unacked_index.{queue}",
+        "unacked_mutex_key": f"unacked_mutex.{queue}",
+        "unacked_restore_interval": 10,
+        "unacked_restore_throttle": 1,
+        "priority_steps": [0],
+        "socket_keepalive": True,
+        "socket_timeout": 30,
+        "health_check_interval": 25,
+    }
+
+
+class Publisher:
+    """Sends tickets on a connection of its own: short timeouts, no retries, a breaker.
+
+    A submit never waits for a Redis that is away: after two failures nothing is tried for
+    five seconds, and the sweeper sends what is owed once Redis is back. Thread-safe.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._redis = redis.Redis.from_url(
+            url,
+            socket_timeout=SOCKET_TIMEOUT_S,
+            socket_connect_timeout=SOCKET_TIMEOUT_S,
+            retry=Retry(NoBackoff(), 0),
+        )
+        self._lock = threading.Lock()
+        self._failures = 0
+        self._rest_until = 0.0
+
+    def publish(self, queue: str, *, count: int = 1) -> None:
+        """Push `count` tickets. Raises BrokerUnavailable, at once while the breaker is open."""
+        self._guarded(lambda: self._redis.lpush(queue, *(_ticket(queue) for _ in range(count))))
+
+    def ready(self, queue: str) -> int:
+        """Tickets waiting in Redis. Raises BrokerUnavailable: unreadable is not zero."""
+        return int(self._guarded(lambda: self._redis.llen(queue)))
+
+    def withdraw(self, queue: str, *, count: int) -> None:
+        """Take tickets back that nobody needs any more."""
+        self._guarded(lambda: self._redis.rpop(queue, count))
+
+    def _guarded(self, command: Any) -> Any:
+        if time.monotonic() < self._rest_until:
+            raise BrokerUnavailable("resting after failures")
+        try:
+            answer = command()
+        except redis.RedisError as error:
+            self._failed()
+            raise BrokerUnavailable(str(error)) from error
+        self._failures = 0
+        return answer
+
+    def _failed(self) -> None:
+        with self._lock:
+            self._failures += 1
+            if self._failures >= BREAKER_FAILURES:
+                self._rest_until = time.monotonic() + BREAKER_REST_S
+
+
+@cache
+def publisher() -> Publisher:
+    """This process's publisher."""
+    return Publisher(settings.REDIS_URL)
+
+
+def send(queue: str, *, count: int = 1) -> bool:
+    """Publish and tell whether it worked; a missing ticket is the sweeper's to notice."""
+    try:
+        publisher().publish(queue, count=count)
+    except BrokerUnavailable as error:
+        log.warning("ticket not sent", extra={"queue": queue, "reason": str(error)})
+        return False
+    return True
+
+
+_ID_MARK = "<ticket>"
+
+
+def _ticket(queue: str) -> bytes:
+    """One ticket with an id of its own: Flower and the `unacked` hash tell tickets apart by it."""
+    return _template(queue).replace(_ID_MARK.encode(), str(uuid4()).encode())
+
+
+@cache
+def _template(queue: str) -> bytes:
+    """The message that `apply_async` would push to this queue (Celery's protocol 2)."""
+    arguments = [[VERSION], {}, {"callbacks": None, "errbacks": None, "chain": None, "chord": None}]
+    message = {
+        "body": b64encode(json.dumps(arguments).encode()).decode(),
+        "content-encoding": "utf-8",
+        "content-type": "application/json",
+        "headers": {
+            "lang": "py",
+            "task": TASK,
+            "id": _ID_MARK,
+            "root_id": _ID_MARK,
+            "parent_id": None,
+            "group": None,
+            "retries": 0,
+            "eta": None,
+            "expires": None,
+            "timelimit": [None, None],
+            "argsrepr": f"({VERSION},)",
+            "kwargsrepr": "{}",
+            "origin": "foldline",
+            "ignore_result": True,
+        },
+        "properties": {
+            "correlation_id": _ID_MARK,
+            "delivery_tag": _ID_MARK,
+            "delivery_mode": 2,
+            "delivery_info": {"exchange": "", "routing_key": queue},
+            "priority": 0,
+            "body_encoding": "base64",
+        },
+    }
+    return json.dumps(message).encode()

@@ -1,0 +1,161 @@
+"""Every setting of the control plane. Values come from the environment; wrong ones fail loudly.
+
+docs/settings.md lists them. Nothing is imported from here: use `django.conf.settings`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import environ
+
+from foldline.environment import ROOT, home, secret
+
+env = environ.Env()
+
+HOME = home()
+SECRET_KEY = secret("secret_key")
+DEBUG = env.bool("FOLDLINE_DEBUG", default=False)
+PUBLIC = env.bool("FOLDLINE_PUBLIC", default=False)  # served over https to other machines
+ALLOWED_HOSTS = env.list("FOLDLINE_HOSTS", default=["localhost", "127.0.0.1", "[::1]"])
+BASE_URL = env.str("FOLDLINE_BASE_URL", default="http://127.0.0.1:8000")
+CSRF_TRUSTED_ORIGINS = [BASE_URL] if PUBLIC else []
+
+INSTALLED_APPS = [
+    "unfold",
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.messages",
+    "django.contrib.sessions",
+    "django.contrib.staticfiles",
+    "django_prometheus",
+    "drf_spectacular",
+    "rest_framework",
+    "foldline.tenants",
+    "foldline.catalog",
+    "foldline.fleet",
+    "foldline.artifacts",
+    "foldline.jobs",
+    "foldline.api",
+    "foldline.ops",
+]
+AUTH_USER_MODEL = "tenants.User"
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator"},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+]
+
+MIDDLEWARE = [
+    "foldline.api.middleware.RequestId",
+    "django_prometheus.middleware.PrometheusBeforeMiddleware",
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "django_prometheus.middleware.PrometheusAfterMiddleware",
+]
+ROOT_URLCONF = "foldline.urls"
+WSGI_APPLICATION = "foldline.wsgi.application"
+TEMPLATES: list[dict[str, Any]] = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [ROOT / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ]
+        },
+    }
+]
+
+# SQLite's IMMEDIATE takes the write lock when a transaction begins. Without it a reader
+# that becomes a writer fails at once with "database is locked", whatever the timeout.
+SQLITE_OPTIONS = {
+    "timeout": 20,
+    "transaction_mode": "IMMEDIATE",
+    "init_command": "PRAGMA journal_mode=WAL;PRAGMA synchronous=NORMAL;",
+}
+DATABASES: dict[str, dict[str, Any]] = {
+    "default": env.db_url("DATABASE_URL", default=f"sqlite:///{HOME / 'db.sqlite3'}")
+}
+_database = DATABASES["default"]
+_database["CONN_MAX_AGE"] = None
+if _database["ENGINE"].endswith("sqlite3"):
+    _database["OPTIONS"] = SQLITE_OPTIONS
+    # Tests use a file too: an in-memory database cannot be shared between processes.
+    _database["TEST"] = {"NAME": str(HOME / "test.sqlite3")}
+else:
+    _database["CONN_HEALTH_CHECKS"] = True
+    _database["DISABLE_SERVER_SIDE_CURSORS"] = True  # for PgBouncer in transaction mode
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+REDIS_URL = env.str("REDIS_URL", default="redis://127.0.0.1:6390/0")
+
+# The job protocol. Bounds of the promises in docs/guarantees.md.
+HEARTBEAT_S = env.float("FOLDLINE_HEARTBEAT_S", default=5.0)
+LEASE_S = env.float("FOLDLINE_LEASE_S", default=20.0)
+SWEEP_S = env.float("FOLDLINE_SWEEP_S", default=5.0)
+MAX_ATTEMPTS = 3
+
+MAX_BODY_BYTES = 1024 * 1024
+MAX_UPLOAD_BYTES = env.int("FOLDLINE_MAX_UPLOAD_BYTES", default=64 * 1024 * 1024)
+DATA_UPLOAD_MAX_MEMORY_SIZE = MAX_BODY_BYTES
+ARTIFACTS_DIR = Path(env.str("FOLDLINE_ARTIFACTS", default=str(HOME / "artifacts")))
+PLUGIN_DIRS = [Path(p) for p in env.list("FOLDLINE_PLUGIN_DIRS", default=[])]
+
+REST_FRAMEWORK: dict[str, Any] = {
+    "DEFAULT_AUTHENTICATION_CLASSES": ["foldline.api.authentication.ApiKeyAuthentication"],
+    "DEFAULT_PERMISSION_CLASSES": ["foldline.api.authentication.HasScope"],
+    "DEFAULT_PARSER_CLASSES": ["foldline.api.parsing.StrictJSONParser"],
+    "DEFAULT_RENDERER_CLASSES": ["foldline.api.rendering.JSONRenderer"],
+    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "EXCEPTION_HANDLER": "foldline.api.problems.exception_handler",
+    "UNAUTHENTICATED_USER": None,
+}
+SPECTACULAR_SETTINGS: dict[str, Any] = {
+    "TITLE": "Foldline",
+    "VERSION": "1",
+    "DESCRIPTION": "Scientific models as tools: submit a job, watch it, fetch its structure.",
+    "OAS_VERSION": "3.1.1",
+    "SERVE_INCLUDE_SCHEMA": False,
+    "SCHEMA_PATH_PREFIX": "/v1",
+}
+
+LANGUAGE_CODE = "en"
+TIME_ZONE = "UTC"
+USE_TZ = True
+USE_I18N = False
+STATIC_URL = "/static/"
+STATIC_ROOT = HOME / "static"
+WHITENOISE_USE_FINDERS = True
+WHITENOISE_AUTOREFRESH = DEBUG
+
+# Behind https these are strict; on a laptop's loopback they would lock the admin out.
+SECURE_SSL_REDIRECT = PUBLIC
+SECURE_HSTS_SECONDS = 31_536_000 if PUBLIC else 0
+SECURE_HSTS_INCLUDE_SUBDOMAINS = PUBLIC
+SECURE_HSTS_PRELOAD = PUBLIC
+SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if PUBLIC else None
+SESSION_COOKIE_SECURE = PUBLIC
+CSRF_COOKIE_SECURE = PUBLIC
+X_FRAME_OPTIONS = "DENY"
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"json": {"()": "foldline.ops.logs.formatter"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "json"}},
+    "root": {"handlers": ["stderr"], "level": env.str("FOLDLINE_LOG_LEVEL", default="INFO")},
+    "loggers": {"django.server": {"level": "WARNING"}},
+}
+
+UNFOLD = {"SITE_TITLE": "Foldline", "SITE_HEADER": "Foldline", "SITE_SYMBOL": "genetics"}

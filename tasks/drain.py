@@ -1,0 +1,44 @@
+"""Leaving: notice that the worker must stop, and leave even when Redis does not answer."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Callable
+
+from celery.worker import state
+
+log = logging.getLogger(__name__)
+
+GRACE_S = 10.0
+LOOK_S = 0.5
+
+
+def draining() -> bool:
+    """Whether Celery was told to stop. Its flags hold an exit code, which may be 0."""
+    return state.should_stop is not None or state.should_terminate is not None
+
+
+class Watchdog(threading.Thread):
+    """Ends the process when it has been idle for `grace_s` in a drain.
+
+    Celery acknowledges on its main thread, which a frozen Redis blocks for ever. By then
+    every result is durable and the ticket is only a ticket, so nothing is lost by leaving.
+    """
+
+    def __init__(
+        self, *, busy: Callable[[], bool], leave: Callable[[], None], grace_s: float = GRACE_S
+    ) -> None:
+        super().__init__(name="drain-watchdog", daemon=True)
+        self._busy, self._leave, self._grace_s = busy, leave, grace_s
+        self.ended = threading.Event()
+
+    def run(self) -> None:
+        idle = 0.0
+        while not self.ended.wait(LOOK_S):
+            idle = idle + LOOK_S if draining() and not self._busy() else 0.0
+            if idle >= self._grace_s:
+                log.warning("the broker does not answer: leaving without its goodbye")
+                self._leave()
+                os._exit(0)
