@@ -17,7 +17,8 @@ LOOK_S = 0.5
 
 def draining() -> bool:
     """Whether Celery was told to stop. Its flags hold an exit code, which may be 0."""
-    return state.should_stop is not None or state.should_terminate is not None
+    flags = (state.should_stop, state.should_terminate)
+    return any(flag is not None and flag is not False for flag in flags)
 
 
 class Watchdog(threading.Thread):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -23,7 +22,6 @@ class Assignment:
     number: int
     folder: Path
     digest: str
-    manifest: Mapping[str, Any]
     runtime: str
     threads: int
     max_batch_size: int
@@ -36,7 +34,7 @@ class NoRevision(Exception):
 
 
 def assignment(model: str, *, number: int | None = None) -> Assignment:
-    """The live revision of a model, or revision `number` of it unless a draft. Raises NoRevision."""
+    """The live revision of a model, or its revision `number` unless a draft. Raises NoRevision."""
     revisions = Revision.objects.filter(model__name=model).exclude(state=Revision.State.DRAFT)
     wanted = {"number": number} if number is not None else {"state": Revision.State.LIVE}
     revision = revisions.filter(**wanted).select_related("model").first()
@@ -48,7 +46,6 @@ def assignment(model: str, *, number: int | None = None) -> Assignment:
         number=revision.number,
         folder=Path(revision.folder),
         digest=revision.digest,
-        manifest=revision.manifest,
         runtime=revision.runtime,
         threads=revision.threads,
         max_batch_size=revision.max_batch_size,

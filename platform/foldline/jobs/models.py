@@ -108,9 +108,7 @@ class Job(models.Model):
                 condition=Q(state="queued", attached_to__isnull=True),
                 name="job_line",
             ),
-            models.Index(
-                fields=["lease_until"], condition=Q(state="running"), name="job_lease"
-            ),
+            models.Index(fields=["lease_until"], condition=Q(state="running"), name="job_lease"),
             models.Index(
                 fields=["start_by"],
                 condition=Q(state="queued", start_by__isnull=False),
@@ -154,15 +152,15 @@ class Attempt(models.Model):
     share = models.FloatField(default=1.0)
     started_at = models.DateTimeField()
     ended_at = models.DateTimeField(null=True, blank=True)
-    outcome = models.CharField(max_length=40, blank=True, help_text="succeeded, or the error's code.")
+    outcome = models.CharField(
+        max_length=40, blank=True, help_text="succeeded, or an error's code."
+    )
     gpu_seconds = models.FloatField(default=0.0)
     peak_memory_bytes = models.PositiveBigIntegerField(default=0)
     peak_gpu_bytes = models.PositiveBigIntegerField(default=0)
 
     class Meta:
-        constraints = [
-            models.UniqueConstraint(fields=["job", "number"], name="attempt_number")
-        ]
+        constraints = [models.UniqueConstraint(fields=["job", "number"], name="attempt_number")]
 
 
 class Event(models.Model):
@@ -175,9 +173,7 @@ class Event(models.Model):
     at = models.DateTimeField()
 
     class Meta:
-        constraints = [
-            models.UniqueConstraint(fields=["job", "sequence"], name="event_sequence")
-        ]
+        constraints = [models.UniqueConstraint(fields=["job", "sequence"], name="event_sequence")]
 
 
 class Outbox(models.Model):

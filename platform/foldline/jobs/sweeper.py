@@ -97,10 +97,9 @@ def lead(name: str, *, now: datetime) -> bool:
     mine = Leadership.objects.filter(Q(holder=name) | Q(until__lt=now), duty=DUTY)
     if mine.update(holder=name, until=until):
         return True
-    _, created = Leadership.objects.get_or_create(
-        duty=DUTY, defaults={"holder": name, "until": until}
-    )
-    return created
+    defaults = {"holder": name, "until": until}
+    _, created = Leadership.objects.get_or_create(duty=DUTY, defaults=defaults)
+    return bool(created)
 
 
 def requeue_lost(*, now: datetime) -> int:

@@ -10,7 +10,8 @@ import pytest
 
 from foldline.catalog.models import Model, Revision
 from foldline.jobs import tickets
-from foldline.jobs.services import Submission, submit
+from foldline.jobs.admission import Submission
+from foldline.jobs.services import submit
 from foldline.tenants.models import Tenant
 
 MakeJob = Callable[..., UUID]
@@ -48,9 +49,12 @@ def revision() -> Revision:
 def sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The queues that tickets were sent to."""
     queues: list[str] = []
-    monkeypatch.setattr(
-        tickets, "send", lambda queue, *, count=1: queues.extend([queue] * count) or True
-    )
+
+    def send(queue: str, *, count: int = 1) -> bool:
+        queues.extend([queue] * count)
+        return True
+
+    monkeypatch.setattr(tickets, "send", send)
     return queues
 
 

@@ -25,7 +25,8 @@ def test_out_of_memory_is_tried_once_more(code: str) -> None:
 
 @pytest.mark.parametrize("code", ["worker_lost", "plugin_crashed", "plugin_exited"])
 def test_a_lost_attempt_is_repeated_until_the_job_is_poison(code: str) -> None:
-    assert [verdict(code, attempt=n, max_attempts=3).retry_after_s for n in (1, 2, 3)] == [0, 0, None]
+    delays = [verdict(code, attempt=n, max_attempts=3).retry_after_s for n in (1, 2, 3)]
+    assert delays == [0, 0, None]
     assert verdict(code, attempt=3, max_attempts=3).poison
 
 

@@ -33,7 +33,8 @@ def state_of(job_id: UUID) -> str:
 
 
 def kinds_of(job_id: UUID) -> list[str]:
-    return list(Event.objects.filter(job_id=job_id).order_by("sequence").values_list("kind", flat=True))
+    events = Event.objects.filter(job_id=job_id).order_by("sequence")
+    return list(events.values_list("kind", flat=True))
 
 
 class TestSubmit:
@@ -133,9 +134,7 @@ class TestClaim:
         make_job(start_within_s=0.000001)
         assert claim(revision_id=revision.id, owner="w1") == []
 
-    def test_an_attached_job_is_never_claimed(
-        self, make_job: MakeJob, revision: Revision
-    ) -> None:
+    def test_an_attached_job_is_never_claimed(self, make_job: MakeJob, revision: Revision) -> None:
         leader, follower = make_job(), make_job()
         Job.objects.filter(id=follower).update(attached_to=leader)
         assert claim_one(revision).job_id == leader
@@ -254,9 +253,7 @@ class TestFinishAndFail:
         assert job.error["details"]["cause"]["code"] == "plugin_crashed"
         assert Attempt.objects.filter(job=job, outcome="plugin_crashed").count() == 3
 
-    def test_a_back_off_waits_in_the_database(
-        self, make_job: MakeJob, revision: Revision
-    ) -> None:
+    def test_a_back_off_waits_in_the_database(self, make_job: MakeJob, revision: Revision) -> None:
         make_job()
         services.fail(claim_one(revision), error=job_error("storage"))
         job = Job.objects.get()

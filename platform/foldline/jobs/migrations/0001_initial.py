@@ -23,7 +23,7 @@ class Migration(migrations.Migration):
                 ('share', models.FloatField(default=1.0)),
                 ('started_at', models.DateTimeField()),
                 ('ended_at', models.DateTimeField(blank=True, null=True)),
-                ('outcome', models.CharField(blank=True, help_text="succeeded, or the error's code.", max_length=40)),
+                ('outcome', models.CharField(blank=True, help_text="succeeded, or an error's code.", max_length=40)),
                 ('gpu_seconds', models.FloatField(default=0.0)),
                 ('peak_memory_bytes', models.PositiveBigIntegerField(default=0)),
                 ('peak_gpu_bytes', models.PositiveBigIntegerField(default=0)),

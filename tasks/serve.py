@@ -1,0 +1,144 @@
+"""What a ticket does: claim the next job of this worker's revision and run it."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from celery import Task
+from celery.exceptions import Ignore
+from django.db import DatabaseError, connection
+
+from foldline.fleet.services import Assignment
+from foldline.jobs import services as jobs
+from foldline.jobs import tickets
+from foldline.jobs.claims import ClaimedJob
+from tasks.app import app
+from tasks.attempt import Attempt, Outcome
+from tasks.drain import draining
+from tasks.heartbeat import Heartbeat
+from tasks.host import PluginHost
+
+log = logging.getLogger(__name__)
+
+LONGEST_PAUSE_S = 5.0
+
+
+class JobFailed(Exception):
+    """A failure that is recorded; its text is what Flower shows."""
+
+
+class Draining(Exception):
+    """The worker is to stop: take nothing more."""
+
+
+@dataclass(kw_only=True)
+class Desk:
+    """What the serve task works with; there is one per process, set by `tasks.worker`."""
+
+    assignment: Assignment
+    name: str
+    host: PluginHost
+    heartbeat: Heartbeat
+    scratch: Path
+    busy: threading.Event = field(default_factory=threading.Event)
+
+    def serve(self, task: Task[Any, Any]) -> list[Outcome]:
+        """Claim and run; no outcomes when no job was waiting. Raises Draining."""
+        self.wait_until_loaded()
+        claimed = self.claim()
+        if not claimed:
+            return []
+        _announce(task, claimed)
+        self.heartbeat.say(state="busy", current_job=claimed[0].fence.job_id)
+        try:
+            scratch = self.scratch / str(claimed[0].fence.job_id)
+            return Attempt(claimed, scratch=scratch).run(self.host, self.heartbeat)
+        finally:
+            self.heartbeat.say(state="draining" if draining() else "ready", current_job=None)
+
+    def wait_until_loaded(self) -> None:
+        """Hold the ticket while the plugin restarts. Claiming first would take a job from
+        workers that could run it now."""
+        while not self.host.ready.wait(0.1):
+            if draining():
+                raise Draining
+
+    def claim(self) -> list[ClaimedJob]:
+        """Claim, holding the ticket while the database is away: failing would burn through
+        the whole queue in seconds."""
+        pause = 0.1
+        while True:
+            if draining():
+                raise Draining
+            try:
+                return jobs.claim(
+                    revision_id=self.assignment.revision_id,
+                    owner=self.name,
+                    limit=self.assignment.max_batch_size,
+                )
+            except DatabaseError as error:
+                connection.close()
+                log.warning("claim failed", extra={"reason": str(error)})
+                time.sleep(pause)
+                pause = min(LONGEST_PAUSE_S, pause * 2)
+
+
+_desk: Desk | None = None
+
+
+def occupy(desk: Desk) -> None:
+    """Give the serve task of this process its desk."""
+    global _desk
+    _desk = desk
+
+
+@app.task(bind=True, name=tickets.TASK, throws=(JobFailed,))
+def serve(self: Task[Any, Any], version: int) -> str:
+    """Serve one ticket. Returns only when the outcome is durable, which acknowledges it.
+
+    The text returned or raised is for Flower; nothing else reads it.
+    """
+    if version != tickets.VERSION:
+        return f"ticket version {version} is not known here"
+    if _desk is None:
+        return "this process serves no model"
+    _desk.busy.set()
+    try:
+        outcomes = _desk.serve(self)
+    except Draining:
+        return "draining: no job taken"
+    finally:
+        _desk.busy.clear()
+    return _told(self, outcomes)
+
+
+def _told(task: Task[Any, Any], outcomes: list[Outcome]) -> str:
+    text = "; ".join(str(outcome) for outcome in outcomes) or "no job waiting"
+    states = {outcome.state for outcome in outcomes}
+    if states & {"failed", "requeued"}:
+        raise JobFailed(text)
+    if states == {"cancelled"}:
+        _event(task, "task-revoked", terminated=True, signum="cancel", expired=False)
+        raise Ignore
+    return text
+
+
+def _announce(task: Task[Any, Any], claimed: list[ClaimedJob]) -> None:
+    """Tell Flower which job the ticket became, from a side thread: events use the broker,
+    and a frozen one would hold the job up."""
+    names = ", ".join(f"job {job.fence.job_id}, attempt {job.fence.attempt}" for job in claimed)
+    threading.Thread(
+        target=_event, args=(task, "task-started"), kwargs={"args": f"({names})"}, daemon=True
+    ).start()
+
+
+def _event(task: Task[Any, Any], kind: str, **fields: Any) -> None:
+    try:
+        task.send_event(kind, retry=False, **fields)
+    except Exception as error:
+        log.warning("event not sent", extra={"kind": kind, "reason": str(error)})
