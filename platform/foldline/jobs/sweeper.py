@@ -87,7 +87,7 @@ class Sweeper:
         """
         if self._contact_since is None:
             self._contact_since = time.monotonic()
-        grace = settings.LEASE_S + 2 * settings.HEARTBEAT_S
+        grace: float = settings.LEASE_S + 2 * settings.HEARTBEAT_S
         return time.monotonic() - self._contact_since >= grace
 
 

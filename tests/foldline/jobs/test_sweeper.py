@@ -1,0 +1,178 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+from pytest_django.fixtures import Settings
+
+from foldline.catalog.models import Revision
+from foldline.clock import database_now
+from foldline.fleet.models import Worker
+from foldline.fleet.services import register
+from foldline.jobs import services, tickets
+from foldline.jobs.models import Attempt, Job, QueueState
+from foldline.jobs.services import claim
+from foldline.jobs.sweeper import TICKETS_A_TICK, Sweeper, Swept, lead
+from foldline.tenants.models import Tenant
+from tests.redis_server import RedisServer, running_redis
+
+MakeJob = Callable[..., UUID]
+QUEUE = "foldline.sleepy.r1"
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def server(tmp_path: Path, settings: Settings) -> Iterator[RedisServer]:
+    with running_redis(tmp_path) as server:
+        settings.REDIS_URL = server.url
+        settings.LEASE_S = settings.HEARTBEAT_S = settings.SWEEP_S = 0.0
+        tickets.publisher.cache_clear()
+        yield server
+        tickets.publisher.cache_clear()
+
+
+def let_the_lease_pass(job_id: UUID) -> None:
+    Job.objects.filter(id=job_id).update(lease_until=database_now() - timedelta(seconds=1))
+
+
+class TestLeases:
+    def test_a_job_of_a_silent_worker_goes_back_in_line(
+        self, make_job: MakeJob, revision: Revision
+    ) -> None:
+        job_id = make_job()
+        claim(revision_id=revision.id, owner="w1")
+        let_the_lease_pass(job_id)
+        assert Sweeper().sweep().lost == 1
+        assert Job.objects.get().state == "queued"
+        assert Attempt.objects.get().outcome == "worker_lost"
+        assert tickets.publisher().ready(QUEUE) == 1
+
+    def test_a_worker_that_beats_keeps_its_job(
+        self, make_job: MakeJob, revision: Revision, settings: Settings
+    ) -> None:
+        make_job()
+        settings.LEASE_S = 60
+        (job,) = claim(revision_id=revision.id, owner="w1")
+        services.heartbeat(job.fence)
+        settings.LEASE_S = 0
+        assert Sweeper().sweep().lost == 0
+        assert Job.objects.get().state == "running"
+
+    def test_three_lost_workers_make_a_job_poison(
+        self, make_job: MakeJob, revision: Revision
+    ) -> None:
+        job_id = make_job()
+        for _ in range(3):
+            claim(revision_id=revision.id, owner="w1")
+            let_the_lease_pass(job_id)
+            Sweeper().sweep()
+        job = Job.objects.get()
+        assert job.error is not None
+        assert (job.state, job.error["code"], job.dead_letter) == ("failed", "poison", True)
+
+    def test_no_lease_is_judged_before_contact_has_lasted_long_enough(
+        self, make_job: MakeJob, revision: Revision, settings: Settings
+    ) -> None:
+        """After an outage of the database every lease looks lost, and none is."""
+        job_id = make_job()
+        claim(revision_id=revision.id, owner="w1")
+        let_the_lease_pass(job_id)
+        settings.LEASE_S = 20
+        assert Sweeper().sweep().lost == 0
+        assert Job.objects.get().state == "running"
+
+
+class TestExpiry:
+    def test_a_job_that_could_not_start_in_time_expires(self, make_job: MakeJob) -> None:
+        make_job(start_within_s=0.000001)
+        kept = make_job(start_within_s=3600.0)
+        assert Sweeper().sweep().expired == 1
+        gone = Job.objects.exclude(id=kept).get()
+        assert gone.error is not None
+        assert (gone.state, gone.error["code"]) == ("expired", "expired")
+        assert Job.objects.get(id=kept).state == "queued"
+
+
+class TestTickets:
+    def test_missing_tickets_are_sent(self, make_job: MakeJob) -> None:
+        for _ in range(3):
+            make_job()
+        assert Sweeper().sweep().published == 3
+        assert tickets.publisher().ready(QUEUE) == 3
+        assert Sweeper().sweep().published == 0
+
+    def test_a_tick_sends_a_bounded_number(
+        self, make_job: MakeJob, owner_of_jobs: Tenant, revision: Revision
+    ) -> None:
+        for _ in range(TICKETS_A_TICK + 5):
+            make_job()
+        assert Sweeper().sweep().published == TICKETS_A_TICK
+
+    def test_jobs_nobody_may_claim_get_no_ticket(
+        self, make_job: MakeJob, revision: Revision
+    ) -> None:
+        Job.objects.filter(id=make_job()).update(not_before=database_now() + timedelta(hours=1))
+        QueueState.objects.create(model_id=revision.model_id)
+        assert Sweeper().sweep().published == 0
+        make_job()
+        QueueState.objects.update(paused="by an admin")
+        assert Sweeper().sweep().published == 0
+
+    def test_surplus_tickets_are_taken_back_but_one_for_each_worker(
+        self, make_job: MakeJob, revision: Revision
+    ) -> None:
+        make_job()
+        register(name="w1", revision_id=revision.id, node="here", pid=1)
+        Worker.objects.update(last_seen=database_now() + timedelta(hours=1))
+        tickets.publisher().publish(QUEUE, count=10)
+        assert Sweeper().sweep().withdrawn == 8
+        assert tickets.publisher().ready(QUEUE) == 2
+
+    def test_a_redis_that_is_away_stops_nothing_else(
+        self, make_job: MakeJob, server: RedisServer
+    ) -> None:
+        make_job(start_within_s=0.000001)
+        make_job()
+        server.kill()
+        swept = Sweeper().sweep()
+        assert (swept.expired, swept.published) == (1, 0)
+
+    def test_an_empty_redis_has_all_tickets_again_after_one_sweep(
+        self, make_job: MakeJob, server: RedisServer
+    ) -> None:
+        for _ in range(4):
+            make_job()
+        Sweeper().sweep()
+        server.kill()
+        server.start()
+        assert tickets.publisher().ready(QUEUE) == 0
+        Sweeper().sweep()
+        assert tickets.publisher().ready(QUEUE) == 4
+
+
+class TestLeadership:
+    def test_one_sweeper_leads(self, settings: Settings) -> None:
+        settings.SWEEP_S = 5
+        assert Sweeper(name="first").sweep().led
+        assert Sweeper(name="second").sweep() == Swept(led=False)
+        assert Sweeper(name="first").sweep().led
+
+    def test_a_silent_leader_is_replaced(self, settings: Settings) -> None:
+        settings.SWEEP_S = 5
+        now = database_now()
+        assert lead("first", now=now)
+        assert not lead("second", now=now + timedelta(seconds=14))
+        assert lead("second", now=now + timedelta(seconds=16))
+        assert not lead("first", now=now + timedelta(seconds=16))
+
+
+def test_workers_that_fell_silent_are_gone(revision: Revision) -> None:
+    register(name="w1", revision_id=revision.id, node="here", pid=1)
+    Worker.objects.update(last_seen=database_now() - timedelta(hours=1), current_job=revision.id)
+    Sweeper().sweep()
+    worker = Worker.objects.get()
+    assert (worker.state, worker.current_job) == ("gone", None)
