@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import socket
 import sys
 
@@ -18,10 +19,10 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "foldline.settings")
 django.setup()
 
 from django.conf import settings  # noqa: E402 - Django is set up first
-from foldline.fleet.runtimes import interpreter  # noqa: E402
 
 from foldline.environment import ROOT  # noqa: E402
 from foldline.fleet import services as fleet  # noqa: E402
+from foldline.fleet.runtimes import interpreter  # noqa: E402
 from foldline.fleet.services import Assignment, NoRevision  # noqa: E402
 from foldline.ids import uuid7  # noqa: E402
 from model_plugins.manifest import ManifestError, read_manifest  # noqa: E402
@@ -39,6 +40,8 @@ class NothingToServe(Exception):
 def main(arguments: list[str]) -> int:
     """Serve the revision that `arguments` name, until told to stop; gives the exit code."""
     make_undumpable()
+    # Until Celery's own handler stands: leave through the `finally`s, not in mid-step.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
         assignment = _assignment(arguments)
         spec = _spec(assignment)

@@ -1,0 +1,384 @@
+"""The worker for real: its own process, real Redis, the suite's database, a real plugin."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import psutil
+import pytest
+from pytest_django.fixtures import Settings
+
+from foldline.artifacts.models import Artifact
+from foldline.artifacts.storage import path_of
+from foldline.catalog.models import Revision
+from foldline.catalog.services import publish, sync
+from foldline.clock import database_now
+from foldline.fleet.models import Worker
+from foldline.jobs import services, tickets
+from foldline.jobs.admission import Submission
+from foldline.jobs.models import Attempt, Job
+from foldline.jobs.services import submit
+from foldline.jobs.sweeper import settle_tickets
+from foldline.tenants.models import Tenant
+from model_plugins.registry import discover
+from tests.redis_server import RedisServer, running_redis
+from tests.worker_process import (
+    PLUGINS,
+    WorkerProcess,
+    link_plain_runtime,
+    running_worker,
+    wait_until,
+)
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.processes]
+
+Submit = Callable[..., Job]
+
+
+@pytest.fixture(autouse=True)
+def server(tmp_path: Path, settings: Settings) -> Iterator[RedisServer]:
+    settings.HOME = tmp_path / "home"
+    settings.ARTIFACTS_DIR = settings.HOME / "artifacts"
+    link_plain_runtime(settings.HOME)
+    with running_redis(tmp_path) as server:
+        settings.REDIS_URL = server.url
+        tickets.publisher.cache_clear()
+        yield server
+        tickets.publisher.cache_clear()
+
+
+@pytest.fixture
+def revisions() -> dict[str, Revision]:
+    """The test plugins, live, one job at a time."""
+    sync(discover([PLUGINS]))
+    Revision.objects.update(max_batch_size=1)
+    for revision in Revision.objects.all():
+        publish(revision, by=None)
+    return {revision.model.name: revision for revision in Revision.objects.all()}
+
+
+@pytest.fixture
+def submit_job(revisions: dict[str, Revision]) -> Submit:
+    tenant = Tenant.objects.create(slug="lab", name="A laboratory")
+
+    def make(model: str, inputs: dict[str, Any], **changes: Any) -> Job:
+        revision = revisions[model]
+        fields: dict[str, Any] = {
+            "tenant_id": tenant.id,
+            "model_id": revision.model_id,
+            "revision_id": revision.id,
+            "queue": tickets.queue_name(model, number=revision.number),
+            "inputs": inputs,
+            "normalized_input": inputs,
+            "seed": 7,
+            "seed_origin": "caller",
+            "fingerprint": "f" * 64,
+            "payload_digest": "d" * 64,
+        }
+        return Job.objects.get(id=submit(Submission(**{**fields, **changes})).job_id)
+
+    return make
+
+
+@pytest.fixture
+def sleepy(revisions: dict[str, Revision], tmp_path: Path) -> Iterator[WorkerProcess]:
+    with running_worker("sleepy", log=tmp_path / "sleepy.log") as worker:
+        yield worker
+
+
+@pytest.fixture
+def hostile(revisions: dict[str, Revision], tmp_path: Path) -> Iterator[WorkerProcess]:
+    with running_worker("hostile", log=tmp_path / "hostile.log") as worker:
+        yield worker
+
+
+def until(job: Job, *states: str) -> Job:
+    def reached() -> bool:
+        job.refresh_from_db()
+        return job.state in states
+
+    wait_until(reached, what=f"{job.state} {job.error} -> {states}")
+    return job
+
+
+def processes_of(worker: WorkerProcess) -> list[psutil.Process]:
+    return psutil.Process(worker.process.pid).children(recursive=True)
+
+
+def error_code(job: Job) -> str:
+    assert job.error is not None
+    return str(job.error["code"])
+
+
+class TestServing:
+    def test_a_job_runs_and_its_result_is_in_the_database(
+        self, submit_job: Submit, sleepy: WorkerProcess
+    ) -> None:
+        job = until(submit_job("sleepy", {"seconds": 0, "echo": "hello"}), "succeeded")
+        assert job.result == {"echo": "hello", "seed": 7}
+        attempt = Attempt.objects.get(job=job)
+        assert attempt.outcome == "succeeded"
+        assert attempt.peak_memory_bytes > 0
+
+    def test_an_output_file_becomes_an_artifact_whose_hash_is_true(
+        self, submit_job: Submit, sleepy: WorkerProcess
+    ) -> None:
+        job = until(submit_job("sleepy", {"seconds": 0, "echo": "x", "file": True}), "succeeded")
+        assert job.result is not None
+        artifact = Artifact.objects.get(id=job.result["file"]["artifact"])
+        assert path_of(job.tenant_id, artifact.sha256).read_bytes() == b"x"
+        assert job.result["file"]["sha256"] == artifact.sha256
+        assert [link.role for link in job.jobartifact_set.all()] == ["output"]
+
+    def test_progress_reaches_the_database_while_the_job_runs(
+        self, submit_job: Submit, sleepy: WorkerProcess
+    ) -> None:
+        job = submit_job("sleepy", {"seconds": 30, "progress": True})
+
+        def shown() -> bool:
+            job.refresh_from_db()
+            return bool(job.progress and job.progress["fraction"] > 0)
+
+        wait_until(shown)
+        assert job.progress is not None
+        assert job.progress["stage"] == "sleep"
+
+    def test_a_batchable_model_answers_companions_in_one_call(
+        self, submit_job: Submit, revisions: dict[str, Revision], tmp_path: Path
+    ) -> None:
+        Revision.objects.filter(model__name="sleepy").update(max_batch_size=4)
+        made = [submit_job("sleepy", {"seconds": 0.5, "echo": str(n)}) for n in range(4)]
+        with running_worker("sleepy", log=tmp_path / "log"):
+            for number, job in enumerate(made):
+                until(job, "succeeded")
+                assert job.result is not None
+                assert job.result["echo"] == str(number)
+        assert len({attempt.started_at for attempt in Attempt.objects.all()}) == 1
+
+    def test_a_second_worker_shares_the_line_and_nothing_runs_twice(
+        self, submit_job: Submit, sleepy: WorkerProcess, tmp_path: Path
+    ) -> None:
+        made = [submit_job("sleepy", {"seconds": 0.05}) for _ in range(30)]
+        with running_worker("sleepy", log=tmp_path / "second.log"):
+            for job in made:
+                until(job, "succeeded")
+        assert Attempt.objects.count() == len(made)
+
+    def test_surplus_and_unknown_tickets_are_harmless(
+        self, submit_job: Submit, sleepy: WorkerProcess, server: RedisServer
+    ) -> None:
+        queue = tickets.queue_name("sleepy", number=1)
+        tickets.publisher().publish(queue, count=20)
+        odd = json.loads(tickets._ticket(queue))
+        odd["body"] = "W1s5OV0sIHt9LCB7fV0="  # [[99], {}, {}]
+        with server.client() as client:
+            client.lpush(queue, json.dumps(odd))
+            job = until(submit_job("sleepy", {"seconds": 0}), "succeeded")
+            wait_until(lambda: client.llen(queue) == 0)
+        assert Attempt.objects.filter(job=job).count() == 1
+        wait_until(lambda: "version 99" in sleepy.told())
+
+    def test_the_worker_row_tells_loading_ready_and_gone(
+        self, submit_job: Submit, sleepy: WorkerProcess
+    ) -> None:
+        until(submit_job("sleepy", {"seconds": 0}), "succeeded")
+        wait_until(lambda: Worker.objects.get().state == "ready")
+        row = Worker.objects.get()
+        assert row.pid == sleepy.process.pid
+        assert row.load_seconds["total"] > 0
+        sleepy.drain()
+        assert sleepy.exit_code() == 0
+        assert Worker.objects.get().state == "gone"
+
+
+class TestDeaths:
+    """Every way to die has a name, costs one attempt, and the worker goes on."""
+
+    @pytest.mark.parametrize(
+        ("act", "code"),
+        [
+            ("segfault", "plugin_crashed"),
+            ("exit_3", "plugin_exited"),
+            ("exit_0", "plugin_no_answer"),
+            ("announce_too_much", "protocol_broken"),
+        ],
+    )
+    def test_a_death_is_named_and_after_three_the_job_is_poison(
+        self, submit_job: Submit, hostile: WorkerProcess, act: str, code: str
+    ) -> None:
+        job = until(submit_job("hostile", {"act": act}), "failed")
+        assert error_code(job) == "poison"
+        assert job.error is not None
+        assert job.error["details"]["cause"]["code"] == code
+        assert [a.outcome for a in job.attempts.order_by("number")] == [code] * 3
+        until(submit_job("hostile", {"act": "behave"}), "succeeded")
+        assert hostile.process.poll() is None
+
+    @pytest.mark.parametrize(
+        ("act", "code"),
+        [
+            ("return_nan", "model_output_invalid"),
+            ("return_too_much", "output_too_large"),
+            ("return_list", "model_output_invalid"),
+        ],
+    )
+    def test_an_answer_that_is_none_fails_the_job_once(
+        self, submit_job: Submit, hostile: WorkerProcess, act: str, code: str
+    ) -> None:
+        job = until(submit_job("hostile", {"act": act}), "failed")
+        assert (error_code(job), job.attempt, job.dead_letter) == (code, 1, True)
+
+    def test_a_hang_ends_at_the_deadline_and_leaves_no_process(
+        self, submit_job: Submit, hostile: WorkerProcess
+    ) -> None:
+        until(submit_job("hostile", {"act": "behave"}), "succeeded")
+        before = {process.pid for process in processes_of(hostile)}
+        job = until(
+            submit_job("hostile", {"act": "leave_child_and_hang"}, deadline_s=3.0), "failed"
+        )
+        assert error_code(job) == "deadline_exceeded"
+        wait_until(lambda: not any(map(psutil.pid_exists, before)))
+        until(submit_job("hostile", {"act": "behave"}), "succeeded")
+
+    def test_a_worker_that_is_killed_takes_its_plugin_along(
+        self, submit_job: Submit, sleepy: WorkerProcess
+    ) -> None:
+        until(submit_job("sleepy", {"seconds": 60}), "running")
+        plugin = processes_of(sleepy)
+        assert len(plugin) >= 2
+        sleepy.kill()
+        wait_until(lambda: not any(process.is_running() for process in plugin))
+
+
+class TestCancel:
+    def test_a_running_job_stops_and_its_process_is_gone_or_idle(
+        self, submit_job: Submit, sleepy: WorkerProcess
+    ) -> None:
+        job = until(submit_job("sleepy", {"seconds": 60}), "running")
+        services.cancel(tenant_id=job.tenant_id, job_id=job.id)
+        until(job, "cancelled")
+        assert Attempt.objects.get(job=job).outcome == "cancelled"
+        until(submit_job("sleepy", {"seconds": 0}), "succeeded")
+
+    def test_a_plugin_that_does_not_listen_is_killed(
+        self, submit_job: Submit, hostile: WorkerProcess
+    ) -> None:
+        job = until(submit_job("hostile", {"act": "hang_ignoring_sigterm"}), "running")
+        plugin = processes_of(hostile)
+        services.cancel(tenant_id=job.tenant_id, job_id=job.id)
+        until(job, "cancelled")
+        assert not any(process.is_running() for process in plugin)
+
+
+class TestDrain:
+    def test_a_running_job_is_finished_and_waiting_ones_stay(
+        self, submit_job: Submit, sleepy: WorkerProcess
+    ) -> None:
+        running = until(submit_job("sleepy", {"seconds": 2}), "running")
+        waiting = submit_job("sleepy", {"seconds": 0})
+        sleepy.drain()
+        assert sleepy.exit_code() == 0
+        running.refresh_from_db()
+        waiting.refresh_from_db()
+        assert (running.state, waiting.state) == ("succeeded", "queued")
+        assert Attempt.objects.count() == 1
+
+    def test_a_worker_that_is_loading_leaves_at_once(
+        self, revisions: dict[str, Revision], tmp_path: Path
+    ) -> None:
+        with running_worker("sleepy", log=tmp_path / "log") as worker:
+            wait_until(lambda: Worker.objects.filter(state__in=["starting", "loading"]).exists())
+            worker.drain()
+            assert worker.exit_code() == 0
+
+    def test_a_frozen_redis_does_not_keep_a_worker_from_leaving(
+        self, submit_job: Submit, sleepy: WorkerProcess, server: RedisServer
+    ) -> None:
+        job = until(submit_job("sleepy", {"seconds": 1}), "running")
+        server.freeze()
+        try:
+            sleepy.drain()
+            until(job, "succeeded")
+            assert sleepy.exit_code(within_s=40) == 0
+        finally:
+            server.thaw()
+
+
+class TestFaultsAround:
+    def test_a_redis_that_comes_back_empty_costs_nothing(
+        self, submit_job: Submit, sleepy: WorkerProcess, server: RedisServer
+    ) -> None:
+        running = until(submit_job("sleepy", {"seconds": 2}), "running")
+        waiting = submit_job("sleepy", {"seconds": 0})
+        server.kill()
+        server.start()
+        until(running, "succeeded")
+        settle_tickets(now=database_now())
+        until(waiting, "succeeded")
+        assert Attempt.objects.count() == 2
+
+    def test_a_frozen_worker_finds_itself_fenced_and_writes_nothing(
+        self, submit_job: Submit, sleepy: WorkerProcess, revisions: dict[str, Revision]
+    ) -> None:
+        job = until(submit_job("sleepy", {"seconds": 3, "echo": "mine"}), "running")
+        sleepy.process.send_signal(signal.SIGSTOP)
+        Job.objects.filter(id=job.id).update(state="queued", lease_until=None)
+        (taken,) = services.claim(revision_id=revisions["sleepy"].id, owner="another")
+        sleepy.process.send_signal(signal.SIGCONT)
+        wait_until(lambda: "lost (fenced)" in sleepy.told())
+        services.finish(taken.fence, result={"echo": "another's"})
+        job.refresh_from_db()
+        assert (job.result, job.attempt) == ({"echo": "another's"}, 2)
+
+
+class TestNothingToServe:
+    @pytest.mark.parametrize(
+        ("name", "sentence"),
+        [
+            ("nobody", "has no live revision"),
+            ("sleepy@r9", "has no live revision"),
+            ("../x", "say which model"),
+        ],
+    )
+    def test_a_wrong_name_is_a_sentence(
+        self, revisions: dict[str, Revision], tmp_path: Path, name: str, sentence: str
+    ) -> None:
+        with running_worker(name, log=tmp_path / "log") as worker:
+            assert worker.exit_code() == 78
+        assert sentence in worker.told()
+
+    def test_a_folder_that_changed_since_its_review_is_refused(
+        self, revisions: dict[str, Revision], tmp_path: Path
+    ) -> None:
+        Revision.objects.update(digest="0" * 64)
+        with running_worker("sleepy", log=tmp_path / "log") as worker:
+            assert worker.exit_code() == 78
+        assert "has changed since r1 was reviewed" in worker.told()
+
+    def test_a_missing_interpreter_is_named_in_the_workers_row(
+        self, revisions: dict[str, Revision], tmp_path: Path, settings: Settings
+    ) -> None:
+        os.remove(settings.HOME / "runtimes" / "plain" / "bin" / "python")
+        with running_worker("sleepy", log=tmp_path / "log") as worker:
+            assert worker.exit_code() == 75
+        failure = Worker.objects.get().failure
+        assert failure is not None
+        assert failure["code"] == "interpreter_missing"
+
+
+def test_uuid_of_the_current_job_is_shown_while_it_runs(
+    submit_job: Submit, sleepy: WorkerProcess
+) -> None:
+    job = until(submit_job("sleepy", {"seconds": 30}), "running")
+
+    def current() -> UUID | None:
+        return Worker.objects.get().current_job
+
+    wait_until(lambda: current() == job.id)
+    assert Worker.objects.get().state == "busy"

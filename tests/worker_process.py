@@ -1,0 +1,102 @@
+"""Real worker processes for tests: `python -m tasks.worker` on the test's own database."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from django.conf import settings
+from django.db import connection
+
+from foldline.environment import ROOT
+
+PLUGINS = ROOT / "tests" / "plugins"
+
+
+def database_url() -> str:
+    """The URL of the database this test runs on, for a process to use the same."""
+    of = connection.settings_dict
+    if connection.vendor == "sqlite":
+        return f"sqlite:///{of['NAME']}"
+    return f"postgres://{of['USER']}:{of['PASSWORD']}@{of['HOST']}:{of['PORT']}/{of['NAME']}"
+
+
+def environment(**more: str) -> dict[str, str]:
+    """What a process of the platform needs to work with the test."""
+    return {
+        **os.environ,
+        "DATABASE_URL": database_url(),
+        "REDIS_URL": settings.REDIS_URL,
+        "FOLDLINE_HOME": str(settings.HOME),
+        "FOLDLINE_ARTIFACTS": str(settings.ARTIFACTS_DIR),
+        "FOLDLINE_HEARTBEAT_S": "0.3",
+        "FOLDLINE_LEASE_S": "3",
+        "FOLDLINE_SWEEP_S": "0.5",
+        **more,
+    }
+
+
+def link_plain_runtime(home: Path) -> None:
+    """Make the runtime of the test plugins: this interpreter, since they need no packages."""
+    python = home / "runtimes" / "plain" / "bin" / "python"
+    python.parent.mkdir(parents=True, exist_ok=True)
+    if not python.exists():
+        python.symlink_to(sys.executable)
+
+
+def wait_until(true: Callable[[], object], *, within_s: float = 30, what: str = "") -> None:
+    """Look again and again until it is true; fails after `within_s` seconds."""
+    deadline = time.monotonic() + within_s
+    while not true():
+        assert time.monotonic() < deadline, f"not within {within_s} s: {what or true}"
+        time.sleep(0.02)
+
+
+@dataclass(kw_only=True)
+class WorkerProcess:
+    """One worker; its log is kept so that a failing test can show it."""
+
+    model: str
+    log: Path
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    def start(self) -> None:
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "tasks.worker", self.model],
+                cwd=ROOT,
+                env=environment(**self.environment),
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+
+    def drain(self) -> None:
+        self.process.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    def exit_code(self, *, within_s: float = 30) -> int:
+        return self.process.wait(within_s)
+
+    def told(self) -> str:
+        return self.log.read_text(errors="replace")
+
+
+@contextmanager
+def running_worker(model: str, *, log: Path, **environment: str) -> Iterator[WorkerProcess]:
+    worker = WorkerProcess(model=model, log=log, environment=environment)
+    worker.start()
+    try:
+        yield worker
+    finally:
+        if worker.process.poll() is None:
+            worker.kill()
