@@ -17,6 +17,8 @@ from foldline.jobs.claims import Fence, Fenced
 
 log = logging.getLogger(__name__)
 
+SETTLE_S = 0.2
+
 
 class Heartbeat(threading.Thread):
     """Beats every `settings.HEARTBEAT_S` for the worker and for each job it holds.
@@ -35,7 +37,7 @@ class Heartbeat(threading.Thread):
         self._progress: dict[str, dict[str, Any]] = {}
         self._said: dict[str, Any] = {}
         self._wake = threading.Event()
-        self._ended = False
+        self._ended = threading.Event()
 
     def hold(self, fences: Iterable[Fence]) -> None:
         """Begin to beat for these jobs, which were claimed a moment ago."""
@@ -62,22 +64,24 @@ class Heartbeat(threading.Thread):
             self._progress[job_id] = progress
 
     def say(self, **changes: Any) -> None:
-        """Report a change of the worker itself, at once."""
+        """Report a change of the worker itself, soon."""
         with self._lock:
             self._said.update(changes)
         self._wake.set()
 
     def end(self, **last_words: Any) -> None:
         """Say the last words and stop; returns when the thread has ended."""
-        self._ended = True
+        self._ended.set()
         self.say(**last_words)
         self.join(timeout=5)
 
     def run(self) -> None:
         while True:
-            self._wake.wait(settings.HEARTBEAT_S)
+            if self._wake.wait(settings.HEARTBEAT_S):
+                # A short job begins and ends within this pause, and is written once.
+                self._ended.wait(SETTLE_S)
             self._wake.clear()
-            ended = self._ended
+            ended = self._ended.is_set()
             try:
                 self.beat()
             except DatabaseError as error:

@@ -22,10 +22,11 @@ PLUGINS = ROOT / "tests" / "plugins"
 
 def database_url() -> str:
     """The URL of the database this test runs on, for a process to use the same."""
-    of = connection.settings_dict
+    name = connection.settings_dict["NAME"]
     if connection.vendor == "sqlite":
-        return f"sqlite:///{of['NAME']}"
-    return f"postgres://{of['USER']}:{of['PASSWORD']}@{of['HOST']}:{of['PORT']}/{of['NAME']}"
+        return f"sqlite:///{name}"
+    server, _, _ = os.environ["DATABASE_URL"].rpartition("/")
+    return f"{server}/{name}"
 
 
 def environment(**more: str) -> dict[str, str]:

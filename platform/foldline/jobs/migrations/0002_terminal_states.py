@@ -49,5 +49,5 @@ def drop(_apps: StateApps, editor: BaseDatabaseSchemaEditor) -> None:
 
 
 class Migration(migrations.Migration):
-    dependencies = [("jobs", "0002_initial")]
+    dependencies = [("jobs", "0001_initial")]
     operations = [migrations.RunPython(create, drop)]
