@@ -19,7 +19,10 @@ SECRET_KEY = secret("secret_key")
 DEBUG = env.bool("FOLDLINE_DEBUG", default=False)
 PUBLIC = env.bool("FOLDLINE_PUBLIC", default=False)  # served over https to other machines
 ALLOWED_HOSTS = env.list("FOLDLINE_HOSTS", default=["localhost", "127.0.0.1", "[::1]"])
-BASE_URL = env.str("FOLDLINE_BASE_URL", default="http://127.0.0.1:8000")
+PORT = env.int("FOLDLINE_PORT", default=8000)
+FLOWER_PORT = env.int("FOLDLINE_FLOWER_PORT", default=5555)
+THREADS = env.int("FOLDLINE_THREADS", default=8)  # of one gateway process, for Django
+BASE_URL = env.str("FOLDLINE_BASE_URL", default=f"http://127.0.0.1:{PORT}")
 CSRF_TRUSTED_ORIGINS = [BASE_URL] if PUBLIC else []
 
 INSTALLED_APPS = [
@@ -49,8 +52,9 @@ AUTH_PASSWORD_VALIDATORS = [
 
 MIDDLEWARE = [
     "foldline.api.middleware.RequestId",
-    "django_prometheus.middleware.PrometheusBeforeMiddleware",
     "django.middleware.security.SecurityMiddleware",
+    "foldline.api.middleware.ApiRoad",  # what follows is for pages only
+    "django_prometheus.middleware.PrometheusBeforeMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
@@ -98,7 +102,12 @@ else:
     _database["DISABLE_SERVER_SIDE_CURSORS"] = True  # for PgBouncer in transaction mode
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
-REDIS_URL = env.str("REDIS_URL", default="redis://127.0.0.1:6390/0")
+# Without REDIS_URL, `manage.py up` starts a Redis of its own. Its password keeps other
+# users of this machine out.
+REDIS_PORT = env.int("FOLDLINE_REDIS_PORT", default=6390)
+REDIS_URL = env.str(
+    "REDIS_URL", default=f"redis://:{secret('redis_password')}@127.0.0.1:{REDIS_PORT}/0"
+)
 
 # The job protocol. Bounds of the promises in docs/guarantees.md.
 HEARTBEAT_S = env.float("FOLDLINE_HEARTBEAT_S", default=5.0)
@@ -117,7 +126,7 @@ REST_FRAMEWORK: dict[str, Any] = {
     "DEFAULT_PERMISSION_CLASSES": ["foldline.api.authentication.HasScope"],
     "DEFAULT_PARSER_CLASSES": ["foldline.api.parsing.StrictJSONParser"],
     "DEFAULT_RENDERER_CLASSES": ["foldline.api.rendering.JSONRenderer"],
-    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "DEFAULT_SCHEMA_CLASS": "foldline.api.openapi.Operations",
     "EXCEPTION_HANDLER": "foldline.api.problems.exception_handler",
     "UNAUTHENTICATED_USER": None,
 }
@@ -141,6 +150,7 @@ WHITENOISE_AUTOREFRESH = DEBUG
 
 # Behind https these are strict; on a laptop's loopback they would lock the admin out.
 SECURE_SSL_REDIRECT = PUBLIC
+SECURE_REDIRECT_EXEMPT = [r"^(healthz|readyz|metrics)$"]  # asked from inside, over http
 SECURE_HSTS_SECONDS = 31_536_000 if PUBLIC else 0
 SECURE_HSTS_INCLUDE_SUBDOMAINS = PUBLIC
 SECURE_HSTS_PRELOAD = PUBLIC

@@ -8,3 +8,7 @@ urlpatterns = [
     path("admin/", admin.site.urls),
     path("", include("foldline.ops.urls")),
 ]
+
+handler400 = "foldline.api.problems.bad_request"
+handler404 = "foldline.api.problems.not_found"
+handler500 = "foldline.api.problems.server_error"

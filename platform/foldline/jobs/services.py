@@ -8,8 +8,8 @@ from typing import Any
 from uuid import UUID
 
 from django.conf import settings
-from django.db import transaction
-from django.db.models import F, Max, QuerySet
+from django.db import connection, transaction
+from django.db.models import F, QuerySet
 
 from foldline.catalog.models import Revision
 from foldline.clock import database_now
@@ -58,11 +58,13 @@ def claim(*, revision_id: UUID, owner: str, limit: int = 1) -> list[ClaimedJob]:
 
 
 def _lock_queue(revision_id: UUID) -> QueueState:
-    model_id = Revision.objects.values_list("model_id", flat=True).get(id=revision_id)
-    queue = QueueState.objects.select_for_update().filter(model_id=model_id).first()
+    queues = QueueState.objects.select_for_update(of=("self",))
+    mine = queues.filter(model__revisions=revision_id)
+    queue = mine.first()
     if queue is None:
+        model_id = Revision.objects.values_list("model_id", flat=True).get(id=revision_id)
         QueueState.objects.get_or_create(model_id=model_id)
-        queue = QueueState.objects.select_for_update().get(model_id=model_id)
+        queue = mine.get()
     return queue
 
 
@@ -137,17 +139,16 @@ def finish(
     """
     with transaction.atomic():
         now = database_now()
-        mine = Job.objects.filter(
+        attempt = _attempt_of(fence)
+        changed = Job.objects.filter(
             id=fence.job_id,
             attempt=fence.attempt,
             owner=fence.owner,
             state__in=sources_of(State.SUCCEEDED),
-        )
-        seen = mine.values_list("warnings", flat=True).first()
-        changed = mine.update(
+        ).update(
             state=State.SUCCEEDED,
             result=result,
-            warnings=[*(seen or []), *warnings],
+            warnings=[*attempt.job.warnings, *warnings],
             error=None,
             lease_until=None,
             finished_at=now,
@@ -155,7 +156,7 @@ def finish(
         if not changed:
             raise Fenced
         _link_outputs(fence.job_id, artifacts)
-        _close_attempt(fence, "succeeded", now=now, usage=usage)
+        _close_attempt(attempt, "succeeded", now=now, usage=usage)
         record(fence.job_id, "succeeded", at=now)
 
 
@@ -172,7 +173,7 @@ def fail(fence: Fence, *, error: Json, usage: Usage | None = None) -> State:
         outcome = _end_attempt(_held(fence), error, decision, now=now)
         if outcome is None:
             raise Fenced
-        _close_attempt(fence, str(error["code"]), now=now, usage=usage)
+        _close_attempt(_attempt_of(fence), str(error["code"]), now=now, usage=usage)
         record(fence.job_id, outcome, at=now, code=error["code"], attempt=fence.attempt)
         if outcome is State.QUEUED and not decision.retry_after_s:
             owe_ticket(fence.job_id)
@@ -187,7 +188,7 @@ def stopped(fence: Fence, *, usage: Usage | None = None) -> None:
             state=State.CANCELLED, lease_until=None, finished_at=now, error=job_error("cancelled")
         ):
             raise Fenced
-        _close_attempt(fence, "cancelled", now=now, usage=usage)
+        _close_attempt(_attempt_of(fence), "cancelled", now=now, usage=usage)
         record(fence.job_id, State.CANCELLED, at=now)
 
 
@@ -226,7 +227,7 @@ def lose(fence: Fence, *, now: datetime) -> State | None:
         else:
             outcome = _end_attempt(late, error, decision, now=now)
         if outcome is not None:
-            _close_attempt(fence, "worker_lost", now=now, usage=None)
+            _close_attempt(_attempt_of(fence), "worker_lost", now=now, usage=None)
             record(fence.job_id, outcome, at=now, code="worker_lost", attempt=fence.attempt)
     return outcome
 
@@ -254,11 +255,20 @@ def owe_ticket(job_id: UUID) -> None:
     transaction.on_commit(lambda: tickets.send(queue))
 
 
+_APPEND = """
+insert into jobs_event (job_id, sequence, kind, data, at)
+select %s, coalesce(max(sequence), 0) + 1, %s, %s, %s from jobs_event where job_id = %s
+"""
+
+
 def record(job_id: UUID, kind: str, *, at: datetime, **data: Any) -> None:
     """Append an event. Inside the transaction of the change it tells, whose row lock keeps
     the sequence free of gaps and doubles."""
-    last = Event.objects.filter(job_id=job_id).aggregate(last=Max("sequence"))["last"] or 0
-    Event.objects.create(job_id=job_id, sequence=last + 1, kind=str(kind), data=data, at=at)
+    key = Job._meta.pk.get_db_prep_value(job_id, connection)
+    told = Event._meta.get_field("data").get_db_prep_value(data, connection)
+    when = connection.ops.adapt_datetimefield_value(at)
+    with connection.cursor() as cursor:
+        cursor.execute(_APPEND, [key, str(kind), told, when, key])
 
 
 def _held(fence: Fence) -> QuerySet[Job]:
@@ -290,17 +300,27 @@ def _end_attempt(
     return target if changed else None
 
 
-def _close_attempt(fence: Fence, outcome: str, *, now: datetime, usage: Usage | None) -> None:
+def _attempt_of(fence: Fence) -> Attempt:
+    """The attempt a fence stands for, with its job. Raises Fenced when there is none."""
+    attempts = Attempt.objects.filter(job_id=fence.job_id, number=fence.attempt)
+    attempt = attempts.select_related("job").only("number", "started_at", "share", "job__warnings")
+    if (found := attempt.first()) is None:
+        raise Fenced
+    return found
+
+
+def _close_attempt(attempt: Attempt, outcome: str, *, now: datetime, usage: Usage | None) -> None:
     """Write down what the attempt cost; the job's bill is the sum of its attempts."""
-    attempt = Attempt.objects.get(job_id=fence.job_id, number=fence.attempt)
-    attempt.ended_at = now
-    attempt.outcome = outcome
-    attempt.gpu_seconds = (now - attempt.started_at).total_seconds() * attempt.share
-    if usage is not None:
-        attempt.peak_memory_bytes = usage.peak_memory_bytes
-        attempt.peak_gpu_bytes = usage.peak_gpu_bytes
-    attempt.save()
-    Job.objects.filter(id=fence.job_id).update(gpu_seconds=F("gpu_seconds") + attempt.gpu_seconds)
+    usage = usage or Usage()
+    gpu_seconds = (now - attempt.started_at).total_seconds() * attempt.share
+    Attempt.objects.filter(pk=attempt.pk).update(
+        ended_at=now,
+        outcome=outcome,
+        gpu_seconds=gpu_seconds,
+        peak_memory_bytes=usage.peak_memory_bytes,
+        peak_gpu_bytes=usage.peak_gpu_bytes,
+    )
+    Job.objects.filter(id=attempt.job_id).update(gpu_seconds=F("gpu_seconds") + gpu_seconds)
 
 
 def _link_outputs(job_id: UUID, artifacts: Sequence[tuple[str, UUID]]) -> None:

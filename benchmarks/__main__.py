@@ -1,0 +1,20 @@
+"""`python -m benchmarks`: every measurement, one after the other."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+MEASUREMENTS = ("accept", "roundtrip", "footprint")
+
+
+def main() -> int:
+    """Run each in a process of its own; the number of those that could not be measured."""
+    failed = 0
+    for name in MEASUREMENTS:
+        failed += subprocess.run([sys.executable, "-m", f"benchmarks.{name}"]).returncode != 0
+    return failed
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,164 @@
+"""What it costs the gateway to accept a job, over the least it could cost.
+
+The floor is the three things nobody can leave out: validate the body, insert one row, push
+one ticket. Both are measured in CPU seconds of their own process, in turns within one run,
+so that a busy machine disturbs both alike. `python -m benchmarks.accept`
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+from benchmarks.figures import figure, publish
+
+JOBS = 2_000
+ROUNDS = 10
+TARGET = 2.5
+
+
+def main() -> None:
+    if "--here" in sys.argv:
+        for each in measure():
+            print(json.dumps(each))
+        return
+    from benchmarks.both_databases import measured
+
+    publish("accept", measured("benchmarks.accept"))
+
+
+def measure() -> list[dict[str, Any]]:
+    """The figures on the database that DATABASE_URL names."""
+    from benchmarks import stage
+
+    with stage.redis_server():
+        key = stage.prepare()
+        with stage.gateway() as gateway:
+            whole, floor = _in_turns(key, gateway)
+        steps = _steps(key)
+    on = {"database": stage.database(), "jobs": JOBS}
+    rest = whole - sum(steps.values())
+    shares = {
+        name: round(us / whole, 3) for name, us in {**steps, "server_and_django": rest}.items()
+    }
+    return [
+        figure("accept_floor_ratio", whole / floor, unit="ratio", at_most=TARGET, **on),
+        figure("accept_cpu_us", whole, unit="us", floor_us=round(floor, 1), **on),
+        figure("accept_step_shares", 1.0, unit="share", steps=shares, **on),
+    ]
+
+
+def _in_turns(key: str, gateway: int) -> tuple[float, float]:
+    """CPU microseconds a job: of the gateway process, all threads, and of the floor."""
+    import psutil
+
+    from benchmarks import stage
+
+    (process,) = psutil.Process(gateway).children()
+    agent, floor = stage.Agent(key), _floor()
+    spent = [0.0, 0.0]
+    for lap in range(ROUNDS + 1):
+        before = _cpu_s(process.cpu_times())
+        for _ in range(JOBS // ROUNDS):
+            agent.post("/v1/models/sleepy/jobs", BODY)
+        through_gateway = _cpu_s(process.cpu_times()) - before
+        before = time.process_time()
+        for _ in range(JOBS // ROUNDS):
+            floor()
+        at_floor = time.process_time() - before
+        if lap:  # the first lap warms both up
+            spent[0] += through_gateway
+            spent[1] += at_floor
+    return spent[0] / JOBS * 1e6, spent[1] / JOBS * 1e6
+
+
+def _cpu_s(times: Any) -> float:
+    return float(times.user + times.system)
+
+
+# About 450 bytes, as agents send.
+BODY = json.dumps(
+    {
+        "inputs": {"seconds": 0, "echo": "EVQLLESGGEVKKPGASVKVSCRASGYTFRNYGLTWVRQAPGQGLEWMG" * 6},
+        "session": "design-round-3",
+        "seed": 17,
+        "deadline_s": 600,
+    }
+).encode()
+
+
+def _floor() -> Callable[[], None]:
+    """Validate with pydantic, insert one row through a cursor, push one ticket."""
+    import redis
+    from django.conf import settings
+    from django.db import connection
+    from pydantic import BaseModel
+
+    from foldline.ids import uuid7
+    from foldline.jobs import tickets
+
+    class Call(BaseModel):
+        inputs: dict[str, Any]
+        session: str
+        seed: int
+        deadline_s: float
+
+    text = "uuid" if connection.vendor == "postgresql" else "text"
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"create table floor (id {text} primary key, session text, seed bigint, inputs text)"
+        )
+    client = redis.Redis.from_url(settings.REDIS_URL)
+    ticket = tickets._ticket("floor")
+
+    def accept() -> None:
+        call = Call.model_validate_json(BODY)
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "insert into floor (id, session, seed, inputs) values (%s, %s, %s, %s)",
+                [str(uuid7()), call.session, call.seed, json.dumps(call.inputs)],
+            )
+        client.lpush("floor", ticket)
+
+    return accept
+
+
+def _steps(key: str) -> dict[str, float]:
+    """CPU microseconds of each step, called by itself in this process."""
+    from benchmarks import stage  # noqa: F401 - Django is set up
+    from foldline.api.parsing import read_object
+    from foldline.api.submit import submission
+    from foldline.catalog.selectors import live_model
+    from foldline.jobs import tickets
+    from foldline.jobs.admission import admit
+    from foldline.tenants.services import authenticate
+
+    caller, model = authenticate(key), live_model("sleepy")
+    payload = read_object(BODY)
+
+    def call() -> Any:
+        return submission(caller=caller, model=model, payload=payload, headers={})
+
+    return {
+        "authenticate": _cpu_us(lambda: authenticate(key)),
+        "parse": _cpu_us(lambda: read_object(BODY)),
+        "validate_and_fingerprint": _cpu_us(call),
+        "insert": _cpu_us(lambda: admit(call())) - _cpu_us(call),
+        "ticket": _cpu_us(lambda: tickets.send("steps")),
+    }
+
+
+def _cpu_us(step: Callable[[], Any], *, times: int = 1_000) -> float:
+    for _ in range(times // 10):
+        step()
+    began = time.process_time()
+    for _ in range(times):
+        step()
+    return (time.process_time() - began) / times * 1e6
+
+
+if __name__ == "__main__":
+    main()

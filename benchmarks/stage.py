@@ -1,0 +1,163 @@
+"""A Foldline of its own for a measurement: temporary state, real Redis, real processes.
+
+Import it first: it chooses the state folder and the ports before Django reads its settings.
+DATABASE_URL is kept when it names PostgreSQL.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+
+import django
+
+ROOT = Path(__file__).resolve().parents[1]
+PLUGINS = ROOT / "tests" / "plugins"
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+PORT, REDIS_PORT, FLOWER_PORT = _free_port(), _free_port(), _free_port()
+HOME = Path(tempfile.mkdtemp(prefix="foldline-bench-"))
+atexit.register(shutil.rmtree, HOME, ignore_errors=True)
+os.environ.update(
+    FOLDLINE_HOME=str(HOME),
+    FOLDLINE_PORT=str(PORT),
+    FOLDLINE_GATEWAY_PROCESSES="1",
+    REDIS_URL=f"redis://127.0.0.1:{REDIS_PORT}/0",
+    FOLDLINE_LOG_LEVEL="WARNING",
+    DJANGO_SETTINGS_MODULE="foldline.settings",
+    OMP_NUM_THREADS="1",
+)
+django.setup()
+
+from django.core.management import call_command  # noqa: E402 - Django is set up first
+
+from foldline.catalog.models import Revision  # noqa: E402
+from foldline.catalog.services import publish, sync  # noqa: E402
+from foldline.ops.broker import answers, server_binary  # noqa: E402
+from foldline.tenants.services import ensure_tenant, issue_key  # noqa: E402
+from model_plugins.registry import discover  # noqa: E402
+
+
+def database() -> str:
+    from django.db import connection
+
+    return connection.vendor
+
+
+@contextmanager
+def process(*command: str, ready: Callable[[], bool], **environment: str) -> Iterator[int]:
+    """Run a program until the end of the block; gives its process id once it is ready."""
+    running = subprocess.Popen(
+        command, cwd=ROOT, env={**os.environ, **environment}, stdout=sys.stderr
+    )
+    try:
+        deadline = time.monotonic() + 60
+        while not ready():
+            if running.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError(f"did not become ready: {' '.join(command)}")
+            time.sleep(0.05)
+        yield running.pid
+    finally:
+        running.terminate()
+        running.wait(60)
+
+
+@contextmanager
+def redis_server() -> Iterator[int]:
+    """Redis or Valkey with its append-only file on, as in production."""
+    folder = HOME / "redis"
+    folder.mkdir()
+    options = ["--port", str(REDIS_PORT), "--bind", "127.0.0.1", "--dir", str(folder)]
+    durable = ["--appendonly", "yes", "--save", "", "--maxmemory-policy", "noeviction"]
+    url = os.environ["REDIS_URL"]
+    quiet = ["--loglevel", "warning"]
+    with process(server_binary(), *options, *durable, *quiet, ready=lambda: answers(url)) as pid:
+        yield pid
+
+
+@contextmanager
+def gateway() -> Iterator[int]:
+    with process(sys.executable, "-m", "gunicorn", ready=lambda: get("/healthz")[0] == 200) as pid:
+        yield pid
+
+
+@contextmanager
+def worker(model: str, *, ready: Callable[[], bool]) -> Iterator[int]:
+    with process(sys.executable, "-m", "tasks.worker", model, ready=ready) as pid:
+        yield pid
+
+
+def listens(port: int) -> bool:
+    """Does somebody answer on this port of ours?"""
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=1).close()
+    except OSError:
+        return False
+    return True
+
+
+def prepare() -> str:
+    """Migrate, make a tenant and a live no-op model; gives the tenant's API key."""
+    call_command("migrate", verbosity=0, interactive=False)
+    python = HOME / "runtimes" / "plain" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.symlink_to(sys.executable)
+    sync(discover([PLUGINS]))
+    revision = Revision.objects.get(model__name="sleepy")
+    publish(revision, by=None)
+    _, key = issue_key(ensure_tenant("bench", name="Benchmarks"), name="bench")
+    return key
+
+
+def get(path: str, *, key: str = "") -> tuple[int, bytes]:
+    """Status and body; status 0 when nobody answers."""
+    connection = HTTPConnection("127.0.0.1", PORT, timeout=10)
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    try:
+        connection.request("GET", path, headers=headers)
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+    except OSError:
+        return 0, b""
+    finally:
+        connection.close()
+
+
+class Agent:
+    """A caller that keeps its connection."""
+
+    def __init__(self, key: str) -> None:
+        self._connection = HTTPConnection("127.0.0.1", PORT, timeout=60)
+        self._headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
+
+    def post(self, path: str, body: bytes) -> dict[str, Any]:
+        return self._ask("POST", path, body)
+
+    def get(self, path: str) -> dict[str, Any]:
+        return self._ask("GET", path, None)
+
+    def _ask(self, method: str, path: str, body: bytes | None) -> dict[str, Any]:
+        self._connection.request(method, path, body=body, headers=self._headers)
+        answer = self._connection.getresponse()
+        told = answer.read()
+        assert answer.status < 400, told
+        document: dict[str, Any] = json.loads(told)
+        return document

@@ -1,0 +1,138 @@
+"""What the API answers with, one function per noun. `api/answers.py` describes the same."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from uuid import UUID
+
+from foldline.artifacts.models import Artifact
+from foldline.artifacts.services import Stored
+from foldline.catalog.models import Lane
+from foldline.catalog.selectors import LiveModel
+from foldline.jobs.admission import Submission, Submitted
+from foldline.jobs.models import Job
+from foldline.jobs.states import TERMINAL, State
+
+Body = dict[str, Any]
+
+POLL_AFTER_S = {Lane.ONLINE: 1, Lane.LONG: 5, Lane.BULK: 15}
+
+
+def model_body(model: LiveModel) -> Body:
+    here = f"/v1/models/{model.name}"
+    return {
+        "name": model.name,
+        "title": model.title,
+        "description": model.description,
+        "revision": model.revision,
+        "version": model.version,
+        "lane": model.lane,
+        "family": model.family,
+        "licence": model.licence,
+        "seed_default": model.seed_default,
+        "limits": {"run_timeout_s": model.run_timeout_s},
+        "published_at": model.published_at,
+        "input_schema": model.input_schema,
+        "output_schema": model.output_schema,
+        "urls": {"self": here, "submit": f"{here}/jobs"},
+    }
+
+
+def accepted_body(model: LiveModel, submission: Submission, submitted: Submitted) -> Body:
+    """A job that was accepted a moment ago, without reading it back."""
+    return {
+        "id": submitted.job_id,
+        "state": submitted.state,
+        "model": model.name,
+        "revision": model.revision,
+        "attempt": 0,
+        "priority": submission.priority,
+        "session": submission.session,
+        "seed": {"value": submission.seed, "origin": submission.seed_origin},
+        "fingerprint": submission.fingerprint,
+        "queue": {"position": None, "blocked_reason": None},
+        "progress": None,
+        "warnings": submission.warnings,
+        "start_by": submitted.start_by,
+        "deadline": submitted.deadline,
+        "poll_after_s": POLL_AFTER_S[Lane(model.lane)],
+        "created_at": submitted.created_at,
+        "started_at": None,
+        "finished_at": None,
+        "usage": {"gpu_seconds": 0.0},
+        "cancelling": False,
+        "error": None,
+        "urls": _job_urls(submitted.job_id),
+    }
+
+
+def job_body(job: Job, *, position: int | None) -> Body:
+    """A job as it stands. Its error is told once it is final: a retry may still succeed."""
+    ended = job.state in TERMINAL
+    return {
+        "id": job.id,
+        "state": job.state,
+        "model": job.revision.model.name,
+        "revision": str(job.revision),
+        "attempt": job.attempt,
+        "priority": job.priority,
+        "session": job.session,
+        "seed": {"value": job.seed, "origin": job.seed_origin},
+        "fingerprint": job.fingerprint,
+        "queue": {"position": position, "blocked_reason": None},
+        "progress": job.progress,
+        "warnings": job.warnings,
+        "start_by": job.start_by,
+        "deadline": job.deadline,
+        "poll_after_s": poll_after_s(job),
+        "created_at": job.created_at,
+        "started_at": job.started_at,
+        "finished_at": job.finished_at,
+        "usage": {"gpu_seconds": job.gpu_seconds},
+        "cancelling": job.cancel_requested and not ended,
+        "error": error_body(job.error) if ended and job.error else None,
+        "urls": _job_urls(job.id),
+    }
+
+
+def poll_after_s(job: Job) -> int | None:
+    """Seconds after which asking again makes sense; None when nothing changes any more."""
+    return None if job.state in TERMINAL else POLL_AFTER_S[Lane(job.revision.lane)]
+
+
+def error_body(error: Mapping[str, Any]) -> Body:
+    """A job's error as its caller sees it: a model's traceback is for the admin."""
+    details = {name: d for name, d in error.get("details", {}).items() if name != "traceback"}
+    rest = {name: value for name, value in error.items() if name != "details"}
+    return {**rest, "details": details} if details else rest
+
+
+def result_body(job: Job) -> Body:
+    return {
+        "job": job.id,
+        "state": State(job.state),
+        "model": job.revision.model.name,
+        "revision": str(job.revision),
+        "seed": {"value": job.seed, "origin": job.seed_origin},
+        "fingerprint": job.fingerprint,
+        "warnings": job.warnings,
+        "result": job.result,
+    }
+
+
+def artifact_body(artifact: Artifact | Stored) -> Body:
+    here = f"/v1/artifacts/{artifact.id}"
+    return {
+        "id": artifact.id,
+        "name": artifact.name,
+        "media_type": artifact.media_type,
+        "size": artifact.size,
+        "sha256": artifact.sha256,
+        "urls": {"self": here, "content": f"{here}/content"},
+    }
+
+
+def _job_urls(job_id: UUID) -> Body:
+    here = f"/v1/jobs/{job_id}"
+    return {"self": here, "result": f"{here}/result", "cancel": f"{here}/cancel"}

@@ -1,0 +1,88 @@
+"""The OpenAPI 3.1 document, generated from the views and the models that describe them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar, cast, get_args
+
+from drf_spectacular.extensions import OpenApiAuthenticationExtension
+from drf_spectacular.generators import SchemaGenerator
+from drf_spectacular.openapi import AutoSchema
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
+
+from foldline.api.answers import Problem, States
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+IDEMPOTENCY_KEY = OpenApiParameter(
+    "Idempotency-Key",
+    location=OpenApiParameter.HEADER,
+    description="1 to 255 printable ASCII characters. The same key and payload give the same"
+    " job; another payload is refused.",
+)
+FILE_NAME = OpenApiParameter(
+    "name", description="A name for saving the file: 1 to 128 characters without / and \\."
+)
+JOB_FILTERS = (
+    OpenApiParameter("session", description="Only jobs of this session."),
+    OpenApiParameter("state", enum=list(get_args(States)), description="Only jobs in this state."),
+    OpenApiParameter("model", description="Only jobs of this model."),
+    OpenApiParameter("cursor", description="`next_cursor` of the page before."),
+    OpenApiParameter("limit", OpenApiTypes.INT, description="1 to 100; 50 without it."),
+)
+# Any call can meet these.
+_ALWAYS = (500, 503)
+_WITH_KEY = (400, 401, 403)
+
+
+def describe(
+    summary: str,
+    answers: Mapping[Any, Any],
+    *,
+    request: Any = None,
+    parameters: Sequence[OpenApiParameter] = (),
+    errors: Sequence[int] = (),
+    detail: str = "",
+    public: bool = False,
+) -> Callable[[F], F]:
+    """Say what a view's method does, for the document. Every error is a `Problem`."""
+    problems = {*errors, *_ALWAYS, *(() if public else _WITH_KEY)}
+    return extend_schema(
+        summary=summary,
+        description=detail or f"{summary}.",
+        request=request,
+        parameters=list(parameters),
+        auth=[] if public else None,
+        responses={
+            **answers,
+            **{
+                (status, "application/problem+json"): OpenApiResponse(Problem, "A problem.")
+                for status in sorted(problems)
+            },
+        },
+    )
+
+
+def document() -> dict[str, Any]:
+    """The whole document, as JSON-ready values."""
+    generator = SchemaGenerator()  # type: ignore[no-untyped-call]  # drf-spectacular
+    return cast("dict[str, Any]", generator.get_schema(request=None, public=True))  # type: ignore[no-untyped-call]  # drf-spectacular
+
+
+class Operations(AutoSchema):
+    """Names operations by their view: `SubmitView.post` is `submit`, `JobView.get` `job`."""
+
+    def get_operation_id(self) -> str:
+        return type(self.view).__name__.removesuffix("View").lower()
+
+    def get_tags(self) -> list[str]:
+        return [type(self.view).__module__.rpartition(".")[2]]
+
+
+class ApiKeyScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]  # drf-spectacular
+    target_class = "foldline.api.authentication.ApiKeyAuthentication"
+    name = "apiKey"
+
+    def get_security_definition(self, auto_schema: AutoSchema) -> dict[str, Any]:
+        return {"type": "http", "scheme": "bearer", "bearerFormat": "fl_live_…"}

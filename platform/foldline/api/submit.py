@@ -1,0 +1,110 @@
+"""From a request to a job. The hot path: no query is made but the insert."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from typing import Any
+from uuid import UUID
+
+from foldline.api.envelope import SubmitBody, idempotency_key, submit_body, traceparent
+from foldline.artifacts.selectors import hashes_of
+from foldline.catalog.fingerprint import digest, fingerprint
+from foldline.catalog.selectors import LiveModel
+from foldline.errors import FoldlineError, InvalidInput, InvalidRequest, finding
+from foldline.jobs import tickets
+from foldline.jobs.admission import Submission
+from foldline.tenants.services import Caller
+
+DEFAULT_SEED = 0
+POINTER_CHARACTERS = 128
+
+
+def submission(
+    *, caller: Caller, model: LiveModel, payload: Mapping[str, Any], headers: Mapping[str, Any]
+) -> Submission:
+    """The call as `jobs.services.submit` takes it. Raises InvalidRequest, InvalidInput."""
+    body = submit_body(payload)
+    key = idempotency_key(headers)
+    findings = model.compiled.findings(body.inputs)
+    if findings:
+        raise _refusal(findings)
+    normalized = model.compiled.normalized(body.inputs)
+    files = _files(caller, model, normalized)
+    seed, origin = _seed(body, model)
+    return Submission(
+        tenant_id=caller.tenant_id,
+        model_id=model.model_id,
+        revision_id=model.revision_id,
+        queue=tickets.queue_name(model.name, number=model.number),
+        inputs=body.inputs,
+        normalized_input=normalized,
+        seed=seed,
+        seed_origin=origin,
+        fingerprint=fingerprint(
+            tenant_id=caller.tenant_id,
+            revision_id=model.revision_id,
+            weights_digest=model.weights_digest,
+            inputs=model.compiled.with_artifacts(
+                normalized, {str(artifact): sha256 for _, artifact, sha256 in files}
+            ),
+            seed=seed,
+        ),
+        # Compared only where a key names the call.
+        payload_digest=digest([model.name, payload]) if key else "",
+        priority=body.priority,
+        session=body.session,
+        deadline_s=body.deadline_s,
+        start_within_s=body.start_within_s,
+        idempotency_key=key,
+        traceparent=traceparent(headers),
+        artifacts=[(place, artifact) for place, artifact, _ in files],
+    )
+
+
+def _refusal(findings: list[dict[str, str]]) -> FoldlineError:
+    """An unknown field is a malformed request wherever it stands; the rest is wrong input."""
+    unknown = any(found["code"] == "unknown_field" for found in findings)
+    return InvalidRequest(errors=findings) if unknown else InvalidInput(errors=findings)
+
+
+def _files(
+    caller: Caller, model: LiveModel, inputs: Mapping[str, Any]
+) -> list[tuple[str, UUID, str]]:
+    """The artifacts the inputs name: (pointer into the inputs, id, SHA-256)."""
+    named = model.compiled.artifacts(inputs)
+    if not named:
+        return []
+    ids = {place: _uuid(name) for place, name in named}
+    hashes = hashes_of(
+        tenant_id=caller.tenant_id, artifact_ids={i for i in ids.values() if i is not None}
+    )
+    missing = [
+        finding(
+            f"/inputs{place}",
+            "artifact_not_found",
+            got=name,
+            expected="the id of an artifact of yours",
+            hint="Upload the file at /v1/artifacts first.",
+        )
+        for place, name in named
+        if ids[place] not in hashes or len(place) > POINTER_CHARACTERS
+    ]
+    if missing:
+        raise InvalidInput("The inputs name files that are not there.", errors=missing)
+    return [(place, i, hashes[i]) for place, i in ids.items() if i is not None]
+
+
+def _uuid(text: str) -> UUID | None:
+    try:
+        return UUID(text)
+    except ValueError:
+        return None
+
+
+def _seed(body: SubmitBody, model: LiveModel) -> tuple[int, str]:
+    if body.seed is not None:
+        return body.seed, "caller"
+    if model.seed_default == "random":
+        return secrets.randbits(63), "random"
+    return DEFAULT_SEED, "default"

@@ -1,0 +1,55 @@
+"""What all views of the API share."""
+
+from __future__ import annotations
+
+from typing import ClassVar, cast
+from uuid import UUID
+
+from django.http import HttpRequest
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from foldline.api.rendering import AlwaysJSON
+from foldline.errors import FoldlineError, InvalidRequest, finding
+from foldline.tenants.models import ApiKey
+from foldline.tenants.services import Caller
+
+
+class ApiView(APIView):
+    """An ordinary view: DRF authenticates, asks for `scope`, and shapes errors."""
+
+    scope: ClassVar[str] = ApiKey.Scope.READ
+    http_method_names = ["get", "head", "post"]
+    content_negotiation_class = AlwaysJSON
+
+
+def caller(request: Request) -> Caller:
+    """Who asks, in a view that requires a key."""
+    return cast("Caller", request.user)
+
+
+def identifier(text: str, *, missing: type[FoldlineError]) -> UUID:
+    """The id in a URL. One that is no id names nothing, like any other unknown one."""
+    try:
+        return UUID(text)
+    except ValueError:
+        raise missing from None
+
+
+def query(request: HttpRequest | Request, *known: str) -> dict[str, str]:
+    """The query's parameters. Raises InvalidRequest for one that nobody knows or that comes
+    twice, and for values that are no plain text."""
+    parameters = request.GET
+    for name, values in parameters.lists():
+        if name not in known:
+            raise wrong_parameter(name, "unknown_parameter", got=name, expected=", ".join(known))
+        if len(values) > 1:
+            raise wrong_parameter(name, "duplicate_parameter", got=values[0], expected="one value")
+        if not values[0].isprintable():
+            raise wrong_parameter(name, "invalid", got=values[0], expected="printable characters")
+    return parameters.dict()
+
+
+def wrong_parameter(name: str, code: str, *, got: str, expected: str) -> InvalidRequest:
+    """An error about the query; its pointer is `?name`."""
+    return InvalidRequest(errors=[finding(f"?{name}", code, got=got, expected=expected)])

@@ -1,0 +1,66 @@
+"""`POST /v1/models/{model}/jobs`: the one view every microsecond of which is counted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+
+from foldline.api import problems
+from foldline.api.answers import Job
+from foldline.api.authentication import caller_of
+from foldline.api.bodies import accepted_body, job_body
+from foldline.api.envelope import SubmitBody
+from foldline.api.openapi import IDEMPOTENCY_KEY, describe
+from foldline.api.parsing import json_body
+from foldline.api.rendering import json_response
+from foldline.api.submit import submission
+from foldline.api.views.base import ApiView
+from foldline.catalog.selectors import live_model
+from foldline.jobs import selectors, services
+from foldline.tenants.models import ApiKey
+
+
+class SubmitView(ApiView):
+    """Without DRF's request, negotiation and checks, which cost more than all the rest; what
+    they do is done by the same functions, called directly."""
+
+    scope = ApiKey.Scope.SUBMIT
+    http_method_names = ["post"]
+
+    def dispatch(self, request: Any, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        if request.method != "POST":
+            return super().dispatch(request, *args, **kwargs)
+        try:
+            return self.post(request, **kwargs)
+        except Exception as error:
+            return problems.answer(error, request)
+
+    @describe(
+        "Submit a job",
+        {202: Job},
+        request=SubmitBody,
+        parameters=(IDEMPOTENCY_KEY,),
+        errors=(400, 404, 410, 411, 413, 415, 422),
+        detail="Accepted means kept: the job will end in a result or a reason. Repeat a submit"
+        " that got no answer with the same `Idempotency-Key`: it never makes a second job.",
+    )
+    def post(self, request: HttpRequest, model: str) -> HttpResponse:
+        caller = caller_of(request, scope=self.scope)
+        live = live_model(model)
+        call = submission(
+            caller=caller, model=live, payload=json_body(request), headers=request.META
+        )
+        submitted = services.submit(call)
+        if submitted.replayed:
+            job = selectors.job_of(tenant_id=caller.tenant_id, job_id=submitted.job_id)
+            body = job_body(job, position=selectors.position_of(job))
+        else:
+            body = accepted_body(live, call, submitted)
+        headers = {"Location": body["urls"]["self"]}
+        if body["poll_after_s"] is not None:
+            headers["Retry-After"] = str(body["poll_after_s"])
+        if submitted.replayed:
+            headers["Idempotency-Replayed"] = "true"
+        return json_response(body, status=202, headers=headers)

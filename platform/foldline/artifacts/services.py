@@ -1,0 +1,110 @@
+"""Keeping files for tenants. The same bytes twice are the same artifact."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import UUID
+
+from django.conf import settings
+
+from foldline.artifacts import sniff, storage
+from foldline.artifacts.models import Artifact
+from foldline.errors import InvalidRequest, finding
+
+NAME_CHARACTERS = 128
+_MEDIA_TYPE = re.compile(r"[a-z0-9][a-z0-9.+-]{0,59}/[a-z0-9][a-z0-9.+-]{0,59}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stored:
+    """An artifact as it is kept; `created` is False when the tenant had these bytes already."""
+
+    id: UUID
+    name: str
+    media_type: str
+    size: int
+    sha256: str
+    created: bool
+
+
+def store_upload(*, tenant_id: UUID, chunks: Iterable[bytes], name: str) -> Stored:
+    """Keep what a caller sends. Its kind is judged by its content.
+
+    Raises InvalidRequest for a name that is none, BodyTooLarge, Storage.
+    """
+    if not is_name(name):
+        raise InvalidRequest(
+            "The name of the file cannot be used.",
+            errors=[
+                finding(
+                    "",
+                    "invalid_name",
+                    got=name,
+                    expected=f"1 to {NAME_CHARACTERS} printable characters without / and \\",
+                    hint="Send only the file's own name as `?name=`.",
+                )
+            ],
+        )
+    kept = storage.keep(tenant_id, chunks, most=settings.MAX_UPLOAD_BYTES)
+    return _row(tenant_id, kept, name=name, media_type=sniff.media_type(kept.head))
+
+
+def store_file(*, tenant_id: UUID, path: Path, name: str, media_type: str) -> Stored:
+    """Keep a file that a model left behind; durable when this returns.
+
+    Raises Storage when it is no plain file, BodyTooLarge.
+    """
+    with storage.open_untrusted(path) as source:
+        chunks = storage.read_chunks(source)
+        kept = storage.keep(tenant_id, chunks, most=settings.MAX_UPLOAD_BYTES)
+    known = media_type if _MEDIA_TYPE.fullmatch(media_type) else sniff.media_type(kept.head)
+    return _row(tenant_id, kept, name=name if is_name(name) else "output", media_type=known)
+
+
+def materialise(*, tenant_id: UUID, sha256: str, target: Path) -> None:
+    """Lay a read-only copy of an artifact at `target`. Raises Storage."""
+    storage.copy_to(target, tenant_id=tenant_id, sha256=sha256)
+
+
+def reference(stored: Stored, *, name: str) -> dict[str, str | int]:
+    """How a result refers to a file; `name` is what this job calls it."""
+    return {
+        "artifact": str(stored.id),
+        "name": name,
+        "media_type": stored.media_type,
+        "size": stored.size,
+        "sha256": stored.sha256,
+    }
+
+
+def is_name(name: str) -> bool:
+    """Whether a text can suggest a file's name: it is shown, and never used as a path."""
+    return (
+        0 < len(name) <= NAME_CHARACTERS
+        and name.isprintable()
+        and not set(name) & {"/", "\\"}
+        and name not in (".", "..")
+    )
+
+
+def _row(tenant_id: UUID, kept: storage.Kept, *, name: str, media_type: str) -> Stored:
+    draft = Artifact(
+        tenant_id=tenant_id,
+        sha256=kept.sha256,
+        size=kept.size,
+        name=name,
+        media_type=media_type,
+    )
+    Artifact.objects.bulk_create([draft], ignore_conflicts=True)
+    row = Artifact.objects.get(tenant_id=tenant_id, sha256=kept.sha256)
+    return Stored(
+        id=row.id,
+        name=row.name,
+        media_type=row.media_type,
+        size=row.size,
+        sha256=row.sha256,
+        created=row.id == draft.id,
+    )

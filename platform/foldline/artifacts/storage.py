@@ -1,0 +1,126 @@
+"""Bytes on disk, named by what they contain. A file is there whole or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+import stat
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+from uuid import UUID
+
+from django.conf import settings
+
+from foldline.artifacts.sniff import HEAD_BYTES
+from foldline.errors import BodyTooLarge, Storage
+
+CHUNK_BYTES = 256 * 1024
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kept:
+    """Bytes that are safely on disk."""
+
+    sha256: str
+    size: int
+    head: bytes
+
+
+def path_of(tenant_id: UUID, sha256: str) -> Path:
+    """Where a tenant's bytes lie. No part of the path comes from a caller's name."""
+    return settings.ARTIFACTS_DIR / tenant_id.hex / sha256[:2] / sha256
+
+
+def keep(tenant_id: UUID, chunks: Iterable[bytes], *, most: int) -> Kept:
+    """Write bytes down durably: synced, then renamed. Raises BodyTooLarge, Storage."""
+    incoming = settings.ARTIFACTS_DIR / "incoming"
+    draft = incoming / secrets.token_hex(16)
+    with _as_storage_error():
+        incoming.mkdir(parents=True, exist_ok=True)
+    try:
+        kept = _write(draft, chunks, most=most)
+        with _as_storage_error():
+            _settle(draft, path_of(tenant_id, kept.sha256))
+    finally:
+        draft.unlink(missing_ok=True)
+    return kept
+
+
+def open_bytes(tenant_id: UUID, sha256: str) -> BinaryIO:
+    """The bytes, for reading. Raises Storage when they are not where the row says."""
+    with _as_storage_error():
+        return path_of(tenant_id, sha256).open("rb")
+
+
+def copy_to(target: Path, *, tenant_id: UUID, sha256: str) -> None:
+    """A read-only copy. Raises Storage when the bytes are not what their name says.
+
+    A copy and no link: what a model does to its file must not reach the store.
+    """
+    digest = hashlib.sha256()
+    with open_bytes(tenant_id, sha256) as source, _as_storage_error(), target.open("xb") as copy:
+        for chunk in read_chunks(source):
+            digest.update(chunk)
+            copy.write(chunk)
+    if digest.hexdigest() != sha256:
+        raise Storage(f"The stored file {sha256[:12]}… is damaged.")
+    target.chmod(0o444)
+
+
+def open_untrusted(path: Path) -> BinaryIO:
+    """Open a file that a model left behind: a plain file, never where a link leads."""
+    with _as_storage_error():
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise Storage(f"{path.name} is not a plain file.")
+    return os.fdopen(descriptor, "rb")
+
+
+def read_chunks(source: BinaryIO) -> Iterator[bytes]:
+    while chunk := source.read(CHUNK_BYTES):
+        yield chunk
+
+
+def _write(draft: Path, chunks: Iterable[bytes], *, most: int) -> Kept:
+    digest, size, head = hashlib.sha256(), 0, b""
+    with _as_storage_error():
+        file = draft.open("xb")
+    with file:
+        for chunk in chunks:
+            size += len(chunk)
+            if size > most:
+                raise BodyTooLarge(f"A file has at most {most} bytes.")
+            if len(head) < HEAD_BYTES:
+                head += chunk[:HEAD_BYTES]
+            digest.update(chunk)
+            with _as_storage_error():
+                file.write(chunk)
+        with _as_storage_error():
+            file.flush()
+            os.fsync(file.fileno())
+    return Kept(sha256=digest.hexdigest(), size=size, head=head[:HEAD_BYTES])
+
+
+def _settle(draft: Path, target: Path) -> None:
+    """Give the bytes their name and make the name durable."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    draft.replace(target)
+    for folder in (target.parent, target.parent.parent):
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+@contextmanager
+def _as_storage_error() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise Storage(f"The file store failed: {error.strerror or error}.") from error

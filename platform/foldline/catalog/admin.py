@@ -1,0 +1,206 @@
+"""Review of models: a draft is read, its settings are fixed, and it is set live."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from typing import Any
+
+from django import forms
+from django.contrib import admin, messages
+from django.db import transaction
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from unfold.admin import ModelAdmin
+from unfold.decorators import action, display
+from unfold.enums import ActionVariant
+
+from foldline.catalog.models import Revision
+from foldline.catalog.rules import SETTINGS, settings_problems
+from foldline.catalog.selectors import live_models_kept
+from foldline.catalog.services import publish, retire
+from foldline.errors import RevisionNotPublishable
+from foldline.tenants.dialogs import back_to
+from foldline.tenants.readonly import pretty
+
+State = Revision.State
+
+
+class SettingsForm(forms.ModelForm):  # type: ignore[type-arg]  # generic in the stubs only
+    """Refuses settings that no worker could keep, each with its reason."""
+
+    class Meta:
+        model = Revision
+        fields = SETTINGS
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or {}
+        for name, reason in settings_problems(cleaned).items():
+            self.add_error(name, reason)
+        return cleaned
+
+
+@admin.register(Revision)
+class RevisionAdmin(ModelAdmin):
+    form = SettingsForm
+    list_display = ["model", "number", "badge", "title", "lane", "runtime", "published_at"]
+    list_filter = ["state", "lane"]
+    search_fields = ["model__name", "title"]
+    list_select_related = ["model"]
+    actions = ["set_live_selected", "retire_selected"]
+    actions_detail = ["set_live", "retire"]
+    readonly_fields = [
+        "model",
+        "number",
+        "badge",
+        "plugin",
+        "weights_digest",
+        "digest",
+        "folder",
+        "runtime",
+        "inputs",
+        "outputs",
+        "changes",
+        "published_at",
+        "published_by",
+        "retired_at",
+    ]
+    fieldsets = [
+        (None, {"fields": ["model", "number", "badge"]}),
+        ("Settings", {"fields": SETTINGS}),
+        ("What changed since the live revision", {"fields": ["changes"]}),
+        ("What the caller sends", {"fields": ["inputs"]}),
+        ("What the model answers", {"fields": ["outputs"]}),
+        ("Plugin", {"fields": ["plugin", "runtime", "folder", "digest", "weights_digest"]}),
+        ("History", {"fields": ["published_at", "published_by", "retired_at"]}),
+    ]
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False  # `manage.py sync_models` makes drafts
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False  # jobs refer to it
+
+    def has_change_permission(self, request: HttpRequest, obj: Revision | None = None) -> bool:
+        retired = obj is not None and obj.state == State.RETIRED
+        return not retired and super().has_change_permission(request, obj)
+
+    def has_set_live_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
+        return _may(request) and _in_state(object_id, State.DRAFT, State.RETIRED)
+
+    def has_retire_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
+        return _may(request) and _in_state(object_id, State.LIVE)
+
+    def save_model(self, request: HttpRequest, obj: Revision, form: Any, change: bool) -> None:  # noqa: FBT001 - Django's signature
+        super().save_model(request, obj, form, change)
+        transaction.on_commit(live_models_kept.clear)
+
+    @display(description="State", label={"draft": "info", "live": "success", "retired": "warning"})
+    def badge(self, revision: Revision) -> str:
+        return revision.state
+
+    @admin.display(description="manifest")
+    def plugin(self, revision: Revision) -> SafeString:
+        return pretty(revision.manifest)
+
+    @admin.display(description="input schema")
+    def inputs(self, revision: Revision) -> SafeString:
+        return pretty(revision.input_schema)
+
+    @admin.display(description="output schema")
+    def outputs(self, revision: Revision) -> SafeString:
+        return pretty(revision.output_schema)
+
+    @admin.display(description="changes")
+    def changes(self, revision: Revision) -> SafeString | str:
+        live = revision.model.revisions.filter(state=State.LIVE).exclude(pk=revision.pk).first()
+        if live is None:
+            return "No other revision is live."
+        difference = difflib.unified_diff(
+            _reviewed(live), _reviewed(revision), str(live), str(revision), lineterm="", n=2
+        )
+        text = "\n".join(difference) or "Nothing but the plugin's code."
+        return format_html('<pre style="white-space: pre-wrap">{}</pre>', text)
+
+    @admin.action(description="Set the selected drafts live", permissions=["set_live"])
+    def set_live_selected(self, request: HttpRequest, revisions: QuerySet[Revision]) -> None:
+        for revision in revisions:
+            self._publish(request, revision)
+
+    @admin.action(description="Retire the selected revisions", permissions=["retire"])
+    def retire_selected(self, request: HttpRequest, revisions: QuerySet[Revision]) -> None:
+        for revision in revisions:
+            self._retire(request, revision)
+
+    @action(
+        description="Set live",
+        permissions=["set_live"],
+        variant=ActionVariant.PRIMARY,
+        dialog={
+            "title": "Set this revision live",
+            "description": "New jobs go to it at once. The revision before it is retired: its"
+            " waiting jobs are still finished.",
+            "form_class": None,
+            "form_submit_text": "Set live",
+        },
+    )
+    def set_live(self, request: HttpRequest, _form: forms.Form, object_id: str) -> HttpResponse:
+        revision = Revision.objects.select_related("model").get(pk=object_id)
+        self._publish(request, revision)
+        return back_to(request, revision)
+
+    @action(
+        description="Retire",
+        permissions=["retire"],
+        variant=ActionVariant.DANGER,
+        dialog={
+            "title": "Retire this revision",
+            "description": "The model takes no new jobs. Those that wait are still finished.",
+            "form_class": None,
+            "form_submit_text": "Retire",
+        },
+    )
+    def retire(self, request: HttpRequest, _form: forms.Form, object_id: str) -> HttpResponse:
+        revision = Revision.objects.select_related("model").get(pk=object_id)
+        self._retire(request, revision)
+        return back_to(request, revision)
+
+    def _publish(self, request: HttpRequest, revision: Revision) -> None:
+        try:
+            publish(revision, by=request.user)  # type: ignore[arg-type]  # the admin has users only
+        except RevisionNotPublishable as error:
+            messages.error(request, error.message)
+        else:
+            self.log_change(request, revision, "Set live.")
+            messages.success(request, f"{revision} is live.")
+
+    def _retire(self, request: HttpRequest, revision: Revision) -> None:
+        if retire(revision):
+            self.log_change(request, revision, "Retired.")
+            messages.success(request, f"{revision} is retired.")
+        else:
+            messages.error(request, f"{revision} is not live.")
+
+
+def _may(request: HttpRequest) -> bool:
+    return bool(request.user.has_perm("catalog.change_revision"))
+
+
+def _in_state(object_id: str | None, *states: State) -> bool:
+    """Whether the page's revision is in one of the states; a list is asked about as a whole."""
+    if object_id is None:
+        return True
+    return Revision.objects.filter(pk=object_id, state__in=states).exists()
+
+
+def _reviewed(revision: Revision) -> list[str]:
+    """Everything a review looks at, as lines."""
+    seen = {
+        "settings": {name: getattr(revision, name) for name in SETTINGS},
+        "manifest": revision.manifest,
+        "input_schema": revision.input_schema,
+        "output_schema": revision.output_schema,
+    }
+    return json.dumps(seen, indent=2, sort_keys=True, ensure_ascii=False).splitlines()
