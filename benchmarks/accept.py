@@ -1,8 +1,8 @@
 """What it costs the gateway to accept a job, over the least it could cost.
 
 The floor is the three things nobody can leave out: validate the body, insert one row, push
-one ticket. Both are measured in CPU seconds of their own process, in turns within one run,
-so that a busy machine disturbs both alike. `python -m benchmarks.accept`
+one ticket. Both are measured in CPU seconds of their own process, one job of each in turn, so
+that a busy machine and cold caches disturb both alike. `python -m benchmarks.accept`
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 from benchmarks.figures import figure, publish
 
 JOBS = 2_000
-ROUNDS = 10
+WARM_UP = 200
 TARGET = 2.5
 
 
@@ -59,20 +59,17 @@ def _in_turns(key: str, gateway: int) -> tuple[float, float]:
 
     (process,) = psutil.Process(gateway).children()
     agent, floor = stage.Agent(key), _floor()
-    spent = [0.0, 0.0]
-    for lap in range(ROUNDS + 1):
-        before = _cpu_s(process.cpu_times())
-        for _ in range(JOBS // ROUNDS):
-            agent.post("/v1/models/sleepy/jobs", BODY)
-        through_gateway = _cpu_s(process.cpu_times()) - before
-        before = time.process_time()
-        for _ in range(JOBS // ROUNDS):
-            floor()
-        at_floor = time.process_time() - before
-        if lap:  # the first lap warms both up
-            spent[0] += through_gateway
-            spent[1] += at_floor
-    return spent[0] / JOBS * 1e6, spent[1] / JOBS * 1e6
+    at_floor = 0.0
+    before = _cpu_s(process.cpu_times())
+    for lap in range(JOBS + WARM_UP):
+        if lap == WARM_UP:
+            at_floor, before = 0.0, _cpu_s(process.cpu_times())
+        agent.post("/v1/models/sleepy/jobs", BODY)
+        began = time.process_time()
+        floor()
+        at_floor += time.process_time() - began
+    through_gateway = _cpu_s(process.cpu_times()) - before
+    return through_gateway / JOBS * 1e6, at_floor / JOBS * 1e6
 
 
 def _cpu_s(times: Any) -> float:

@@ -86,7 +86,11 @@ TEMPLATES: list[dict[str, Any]] = [
 SQLITE_OPTIONS = {
     "timeout": 20,
     "transaction_mode": "IMMEDIATE",
-    "init_command": "PRAGMA journal_mode=WAL;PRAGMA synchronous=NORMAL;",
+    "init_command": (
+        "PRAGMA journal_mode=WAL;PRAGMA synchronous=NORMAL;"
+        # Hot pages are copied back once for many commits, and read without a system call.
+        "PRAGMA wal_autocheckpoint=4000;PRAGMA mmap_size=268435456;"
+    ),
 }
 DATABASES: dict[str, dict[str, Any]] = {
     "default": env.db_url("DATABASE_URL", default=f"sqlite:///{HOME / 'db.sqlite3'}")
@@ -98,7 +102,6 @@ if _database["ENGINE"].endswith("sqlite3"):
     # Tests use a file too: an in-memory database cannot be shared between processes.
     _database["TEST"] = {"NAME": str(HOME / "test.sqlite3")}
 else:
-    _database["CONN_HEALTH_CHECKS"] = True
     _database["DISABLE_SERVER_SIDE_CURSORS"] = True  # for PgBouncer in transaction mode
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
