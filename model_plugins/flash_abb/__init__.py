@@ -1,0 +1,3 @@
+"""FlashABB: antibody variable domains from sequence."""
+
+from __future__ import annotations

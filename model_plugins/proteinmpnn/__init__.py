@@ -1,0 +1,3 @@
+"""ProteinMPNN: sequences for a given backbone."""
+
+from __future__ import annotations

@@ -1,0 +1,3 @@
+"""How alike two structures are."""
+
+from __future__ import annotations
