@@ -39,7 +39,7 @@ def measure() -> list[dict[str, Any]]:
         with stage.gateway() as gateway:
             whole, floor = _in_turns(key, gateway)
         steps = _steps(key)
-    on = {"database": stage.database(), "jobs": JOBS}
+    on: dict[str, Any] = {"database": stage.database(), "jobs": JOBS}
     rest = whole - sum(steps.values())
     shares = {
         name: round(us / whole, 3) for name, us in {**steps, "server_and_django": rest}.items()

@@ -17,7 +17,7 @@ def home() -> Path:
 def secret(name: str, *, make: bool = True) -> str:
     """A secret by its name: from `FOLDLINE_<NAME>`, else from the state folder.
 
-    One that does not exist yet is made (256 bits) and kept with mode 0600, so that a fresh
+    One that does not exist yet is made (384 bits) and kept with mode 0600, so that a fresh
     clone never runs with a well-known value. With `make=False` a missing one is "".
     """
     given = os.environ.get(f"FOLDLINE_{name.upper()}")
@@ -25,7 +25,7 @@ def secret(name: str, *, make: bool = True) -> str:
         return given
     path = secret_path(name)
     if not path.exists() and make:
-        _write_once(path, secrets.token_urlsafe(32))
+        _write_once(path, secrets.token_urlsafe(48))
     return path.read_text().strip() if path.exists() else ""
 
 

@@ -20,6 +20,7 @@ from foldline.catalog.models import Revision
 from foldline.catalog.services import publish, sync
 from foldline.clock import database_now
 from foldline.fleet.models import Worker
+from foldline.ids import uuid7
 from foldline.jobs import services, tickets
 from foldline.jobs.admission import Submission
 from foldline.jobs.models import Attempt, Job
@@ -78,7 +79,7 @@ def submit_job(revisions: dict[str, Revision]) -> Submit:
             "normalized_input": inputs,
             "seed": 7,
             "seed_origin": "caller",
-            "fingerprint": "f" * 64,
+            "fingerprint": uuid7().hex * 2,
             "payload_digest": "d" * 64,
         }
         return Job.objects.get(id=submit(Submission(**{**fields, **changes})).job_id)

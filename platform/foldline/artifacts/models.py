@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from django.db import models
+from django.utils import timezone
 
 from foldline.ids import uuid7
 from foldline.tenants.models import Tenant
@@ -18,6 +19,7 @@ class Artifact(models.Model):
     media_type = models.CharField(max_length=120)
     name = models.CharField(max_length=128, help_text="A suggestion for saving it; never a path.")
     created_at = models.DateTimeField(auto_now_add=True)
+    used_at = models.DateTimeField(default=timezone.now, help_text="Last uploaded or produced.")
 
     class Meta:
         constraints = [

@@ -26,13 +26,14 @@ class Worker(models.Model):
     state = models.CharField(max_length=8, choices=State, default=State.STARTING)
     node = models.CharField(max_length=120)
     pid = models.PositiveIntegerField()
-    card = models.CharField(max_length=80, blank=True, help_text="UUID of the card; empty on a CPU.")
+    card = models.CharField(max_length=80, blank=True, help_text="The card's UUID; empty on a CPU.")
     share = models.FloatField(default=1.0, help_text="Part of the card it holds, 0 to 1.")
     started_at = models.DateTimeField()
     last_seen = models.DateTimeField()
     load_seconds = models.JSONField(default=dict, help_text="Seconds of loading, by phase.")
     peak_memory_bytes = models.PositiveBigIntegerField(default=0)
     current_job = models.UUIDField(null=True, blank=True)
+    ticket = models.CharField(max_length=36, blank=True, help_text="The ticket it holds.")
     failure = models.JSONField(null=True, blank=True, help_text="Why it could not start or ended.")
 
     class Meta:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -37,6 +37,8 @@ class Submission:
     start_within_s: float | None = None
     idempotency_key: str = ""
     traceparent: str = ""
+    shared: bool = True
+    """Whether an equal call may be answered by this one's run, and this one by another's."""
     warnings: Sequence[Mapping[str, Any]] = ()
     artifacts: Sequence[tuple[str, UUID]] = ()
     """Input files: (JSON pointer into the inputs, artifact id)."""
@@ -51,6 +53,8 @@ class Submitted:
     created_at: datetime
     start_by: datetime | None
     deadline: datetime | None
+    coalesced_with: UUID | None = None
+    cache_of: UUID | None = None
     replayed: bool = False
 
 
@@ -59,7 +63,7 @@ class Submitted:
 _COLUMNS = (
     *("id", "tenant_id", "model_id", "revision_id", "priority", "session"),
     *("inputs", "normalized_input", "seed", "seed_origin", "fingerprint", "warnings"),
-    *("idempotency_key", "payload_digest", "traceparent"),
+    *("idempotency_key", "payload_digest", "traceparent", "shared"),
 )
 _CONSTANTS = {
     "state": "'queued'",
@@ -77,7 +81,7 @@ def _insert_statement(*times: str) -> str:
     values = [*["%s"] * len(_COLUMNS), *times, *_CONSTANTS.values()]
     return (
         f"insert into jobs_job ({', '.join(columns)}) values ({', '.join(values)})"  # noqa: S608 - names of this module only
-        " on conflict (tenant_id, idempotency_key) where not (idempotency_key = '') do nothing"
+        " on conflict do nothing"
     )
 
 
@@ -100,11 +104,11 @@ select created_at, start_by, deadline from job
 """  # noqa: S608 - names of this module only
 
 
-def admit(submission: Submission) -> Submitted:
-    """Commit the job and its first event; a known idempotency key gives the job it named.
+def admit(submission: Submission) -> Submitted | None:
+    """Commit the job and its first event; times are the database's.
 
-    Times are the database's. Raises IdempotencyKeyReused when the key came with another
-    payload before.
+    None when its place is taken: by a job with the same idempotency key, or by the run of
+    an equal call.
     """
     job_id = uuid7()
     insert = _insert_postgres if connection.vendor == "postgresql" else _insert_sqlite
@@ -112,11 +116,11 @@ def admit(submission: Submission) -> Submitted:
         with transaction.atomic():
             times = insert(submission, job_id)
             if times:
-                _link_inputs(submission, job_id)
+                link_inputs(submission, job_id)
     else:
         times = insert(submission, job_id)
     if times is None:
-        return _replay(submission)
+        return None
     created_at, start_by, deadline = times
     return Submitted(
         job_id=job_id,
@@ -128,7 +132,7 @@ def admit(submission: Submission) -> Submitted:
 
 
 Times = tuple[datetime, datetime | None, datetime | None]
-Value = str | int | UUID | datetime | None
+Value = str | int | bool | UUID | datetime | None
 
 
 def _insert_postgres(submission: Submission, job_id: UUID) -> Times | None:
@@ -184,10 +188,12 @@ def _values(submission: Submission, job_id: UUID) -> list[Value]:
         submission.idempotency_key,
         submission.payload_digest,
         submission.traceparent,
+        submission.shared,
     ]
 
 
-def _link_inputs(submission: Submission, job_id: UUID) -> None:
+def link_inputs(submission: Submission, job_id: UUID) -> None:
+    """Write down which artifacts the inputs name."""
     JobArtifact.objects.bulk_create(
         JobArtifact(
             job_id=job_id, artifact_id=artifact_id, role=JobArtifact.Role.INPUT, name=pointer
@@ -196,17 +202,31 @@ def _link_inputs(submission: Submission, job_id: UUID) -> None:
     )
 
 
-def _replay(submission: Submission) -> Submitted:
-    job = Job.objects.only("state", "created_at", "start_by", "deadline", "payload_digest").get(
+def replay(submission: Submission) -> Submitted | None:
+    """The job that this idempotency key named before; None when there is none.
+
+    Raises IdempotencyKeyReused when the key came with another payload then.
+    """
+    if not submission.idempotency_key:
+        return None
+    job = Job.objects.filter(
         tenant_id=submission.tenant_id, idempotency_key=submission.idempotency_key
-    )
+    ).first()
+    if job is None:
+        return None
     if job.payload_digest != submission.payload_digest:
         raise IdempotencyKeyReused
+    return replace(submitted(job), replayed=True)
+
+
+def submitted(job: Job) -> Submitted:
+    """What is told of a job that was read back."""
     return Submitted(
         job_id=job.id,
         state=State(job.state),
         created_at=job.created_at,
         start_by=job.start_by,
         deadline=job.deadline,
-        replayed=True,
+        coalesced_with=job.attached_to_id,
+        cache_of=job.cache_of_id,
     )

@@ -56,6 +56,7 @@ class Job(models.Model):
     seed = models.BigIntegerField()
     seed_origin = models.CharField(max_length=8, choices=SeedOrigin)
     fingerprint = models.CharField(max_length=64)
+    shared = models.BooleanField(default=True, help_text="Equal calls may be answered by its run.")
     warnings = models.JSONField(default=list)
     idempotency_key = models.CharField(max_length=255, blank=True)
     payload_digest = models.CharField(max_length=64)
@@ -113,6 +114,18 @@ class Job(models.Model):
                 fields=["tenant", "idempotency_key"],
                 condition=~Q(idempotency_key=""),
                 name="job_once_per_key",
+            ),
+            # Equal calls share one run and its result. A second one violates this, which costs
+            # the accept path nothing, and is then attached or answered.
+            models.UniqueConstraint(
+                fields=["tenant", "fingerprint"],
+                condition=Q(
+                    shared=True,
+                    state__in=["queued", "running", "succeeded"],
+                    attached_to__isnull=True,
+                    cache_of__isnull=True,
+                ),
+                name="one_run_per_call",
             ),
         ]
         indexes = [

@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from functools import wraps
+from typing import Any, TypeVar, cast
 from uuid import UUID
 
 from django.conf import settings
-from django.db import connection, transaction
-from django.db.models import F, QuerySet
+from django.db import IntegrityError, transaction
+from django.db.models import QuerySet
 
 from foldline.catalog.models import Revision
 from foldline.clock import database_now
 from foldline.errors import JobNotFound, job_error
 from foldline.jobs import tickets
-from foldline.jobs.admission import Submission, Submitted, admit
+from foldline.jobs.admission import Submission, Submitted, admit, replay
+from foldline.jobs.bill import attempt_of, close_attempt
 from foldline.jobs.claims import ClaimedJob, Fence, Fenced, Usage, claimed
+from foldline.jobs.events import record
 from foldline.jobs.line import heads
-from foldline.jobs.models import Attempt, Event, Job, JobArtifact, QueueState
+from foldline.jobs.models import Attempt, Job, JobArtifact, QueueState
 from foldline.jobs.retries import Verdict, verdict
+from foldline.jobs.sharing import (
+    answer_followers,
+    answer_from_run,
+    fail_followers,
+    hand_over,
+    promote_follower,
+    successor,
+)
 from foldline.jobs.states import State, sources_of
 from foldline.scheduling.fairness import next_job
 
@@ -29,13 +40,20 @@ Json = Mapping[str, Any]
 def submit(submission: Submission) -> Submitted:
     """Accept a call: commit the job, then send its ticket.
 
-    The answer stands when Redis is away; the sweeper sends the ticket later. Raises
+    A known idempotency key gives the job it named; an equal call's run or result is shared.
+    The answer stands when Redis is away: the sweeper sends the ticket later. Raises
     IdempotencyKeyReused.
     """
-    submitted = admit(submission)
-    if not submitted.replayed:
-        transaction.on_commit(lambda: tickets.send(submission.queue))
-    return submitted
+    while True:
+        if accepted := admit(submission):
+            transaction.on_commit(lambda: tickets.send(submission.queue))
+            return accepted
+        try:
+            if known := replay(submission) or answer_from_run(submission):
+                return known
+        except IntegrityError:
+            # Another request with the same key was faster by a moment: replay it.
+            continue
 
 
 def claim(*, revision_id: UUID, owner: str, limit: int = 1) -> list[ClaimedJob]:
@@ -103,6 +121,26 @@ def _start(job_id: UUID, *, attempt: int, owner: str, now: datetime) -> bool:
     return bool(changed)
 
 
+Verb = TypeVar("Verb", bound=Callable[..., Any])
+
+
+def _led_on(verb: Verb) -> Verb:
+    """A verb whose job gave its run to another one is carried out on that one."""
+
+    @wraps(verb)
+    def led(fence: Fence, **arguments: Any) -> Any:
+        try:
+            return verb(fence, **arguments)
+        except Fenced:
+            heir = successor(fence)
+            if heir is None:
+                raise
+            return led(heir, **arguments)
+
+    return cast("Verb", led)
+
+
+@_led_on
 def heartbeat(fence: Fence) -> bool:
     """Prolong the lease; True when the caller asked to cancel. Raises Fenced."""
     lease = database_now() + timedelta(seconds=settings.LEASE_S)
@@ -111,6 +149,7 @@ def heartbeat(fence: Fence) -> bool:
     return _held(fence).filter(cancel_requested=True).exists()
 
 
+@_led_on
 def progress(fence: Fence, *, fraction: float, stage: str = "", message: str = "") -> None:
     """Show how far the job is; `fraction` in 0..1. Raises Fenced."""
     now = database_now()
@@ -124,6 +163,7 @@ def progress(fence: Fence, *, fraction: float, stage: str = "", message: str = "
         raise Fenced
 
 
+@_led_on
 def finish(
     fence: Fence,
     *,
@@ -139,7 +179,8 @@ def finish(
     """
     with transaction.atomic():
         now = database_now()
-        attempt = _attempt_of(fence)
+        attempt = attempt_of(fence)
+        told = [*attempt.job.warnings, *warnings]
         changed = Job.objects.filter(
             id=fence.job_id,
             attempt=fence.attempt,
@@ -148,7 +189,7 @@ def finish(
         ).update(
             state=State.SUCCEEDED,
             result=result,
-            warnings=[*attempt.job.warnings, *warnings],
+            warnings=told,
             error=None,
             lease_until=None,
             finished_at=now,
@@ -156,10 +197,12 @@ def finish(
         if not changed:
             raise Fenced
         _link_outputs(fence.job_id, artifacts)
-        _close_attempt(attempt, "succeeded", now=now, usage=usage)
-        record(fence.job_id, "succeeded", at=now)
+        close_attempt(attempt, "succeeded", now=now, usage=usage)
+        record(fence.job_id, State.SUCCEEDED, at=now)
+        answer_followers(attempt.job, result=result, warnings=told, now=now)
 
 
+@_led_on
 def fail(fence: Fence, *, error: Json, usage: Usage | None = None) -> State:
     """Record how an attempt failed; gives `queued` when it is tried again. Raises Fenced.
 
@@ -173,13 +216,16 @@ def fail(fence: Fence, *, error: Json, usage: Usage | None = None) -> State:
         outcome = _end_attempt(_held(fence), error, decision, now=now)
         if outcome is None:
             raise Fenced
-        _close_attempt(_attempt_of(fence), str(error["code"]), now=now, usage=usage)
+        close_attempt(attempt_of(fence), str(error["code"]), now=now, usage=usage)
         record(fence.job_id, outcome, at=now, code=error["code"], attempt=fence.attempt)
         if outcome is State.QUEUED and not decision.retry_after_s:
             owe_ticket(fence.job_id)
+        if outcome is State.FAILED:
+            _settle_followers(fence.job_id, error=error, decision=decision, now=now)
     return outcome
 
 
+@_led_on
 def stopped(fence: Fence, *, usage: Usage | None = None) -> None:
     """Record that a cancelled job's process is gone. Raises Fenced."""
     with transaction.atomic():
@@ -188,29 +234,37 @@ def stopped(fence: Fence, *, usage: Usage | None = None) -> None:
             state=State.CANCELLED, lease_until=None, finished_at=now, error=job_error("cancelled")
         ):
             raise Fenced
-        _close_attempt(_attempt_of(fence), "cancelled", now=now, usage=usage)
+        close_attempt(attempt_of(fence), "cancelled", now=now, usage=usage)
         record(fence.job_id, State.CANCELLED, at=now)
+        _promote(fence.job_id, now=now)
 
 
 def cancel(*, tenant_id: UUID, job_id: UUID) -> State:
     """Ask for an end; idempotent. A waiting job ends at once, a running one once its worker
-    has stopped it. Raises JobNotFound."""
+    has stopped it; a run that others are attached to goes on for them. Raises JobNotFound."""
     with transaction.atomic():
         now = database_now()
-        job = Job.objects.filter(tenant_id=tenant_id, id=job_id)
-        ended = job.filter(state=State.QUEUED).update(
-            state=State.CANCELLED, finished_at=now, error=job_error("cancelled")
-        )
-        if ended:
-            record(job_id, State.CANCELLED, at=now)
+        job = Job.objects.select_for_update().filter(tenant_id=tenant_id, id=job_id).first()
+        if job is None:
+            raise JobNotFound
+        if job.state == State.QUEUED:
+            _cancel_waiting(job, now=now)
             return State.CANCELLED
-        asked = job.filter(state=State.RUNNING, cancel_requested=False)
-        if asked.update(cancel_requested=True):
+        if job.state == State.RUNNING and not job.cancel_requested:
+            if hand_over(job, now=now):
+                return State.CANCELLED
+            # Nobody joins it any more: an equal call is a run of its own.
+            Job.objects.filter(id=job_id).update(cancel_requested=True, shared=False)
             record(job_id, "cancel_requested", at=now)
-        state = job.values_list("state", flat=True).first()
-    if state is None:
-        raise JobNotFound
-    return State(state)
+    return State(job.state)
+
+
+def _cancel_waiting(job: Job, *, now: datetime) -> None:
+    Job.objects.filter(id=job.id, state=State.QUEUED).update(
+        state=State.CANCELLED, finished_at=now, error=job_error("cancelled")
+    )
+    record(job.id, State.CANCELLED, at=now)
+    _promote(job.id, now=now)
 
 
 def lose(fence: Fence, *, now: datetime) -> State | None:
@@ -227,8 +281,12 @@ def lose(fence: Fence, *, now: datetime) -> State | None:
         else:
             outcome = _end_attempt(late, error, decision, now=now)
         if outcome is not None:
-            _close_attempt(_attempt_of(fence), "worker_lost", now=now, usage=None)
+            close_attempt(attempt_of(fence), "worker_lost", now=now, usage=None)
             record(fence.job_id, outcome, at=now, code="worker_lost", attempt=fence.attempt)
+        if outcome is State.CANCELLED:
+            _promote(fence.job_id, now=now)
+        if outcome is State.FAILED:
+            _settle_followers(fence.job_id, error=error, decision=decision, now=now)
     return outcome
 
 
@@ -240,7 +298,23 @@ def expire(job_id: UUID, *, now: datetime) -> bool:
         )
         if ended:
             record(job_id, State.EXPIRED, at=now)
+            _promote(job_id, now=now)
     return bool(ended)
+
+
+def _promote(run_id: UUID, *, now: datetime) -> None:
+    """A run ended without an answer: the oldest job attached to it becomes the run."""
+    heir = promote_follower(run_id, now=now)
+    if heir is not None:
+        owe_ticket(heir)
+
+
+def _settle_followers(run_id: UUID, *, error: Json, decision: Verdict, now: datetime) -> None:
+    """A run failed. What it failed of is in the call itself, or was only this run's time."""
+    if decision.dead_letter or error["code"] == "invalid_input":
+        fail_followers(run_id, error=error, now=now)
+    else:
+        _promote(run_id, now=now)
 
 
 def paused(model_id: UUID) -> bool:
@@ -253,22 +327,6 @@ def owe_ticket(job_id: UUID) -> None:
     number, model = Job.objects.values_list("revision__number", "model__name").get(id=job_id)
     queue = tickets.queue_name(model, number=number)
     transaction.on_commit(lambda: tickets.send(queue))
-
-
-_APPEND = """
-insert into jobs_event (job_id, sequence, kind, data, at)
-select %s, coalesce(max(sequence), 0) + 1, %s, %s, %s from jobs_event where job_id = %s
-"""
-
-
-def record(job_id: UUID, kind: str, *, at: datetime, **data: Any) -> None:
-    """Append an event. Inside the transaction of the change it tells, whose row lock keeps
-    the sequence free of gaps and doubles."""
-    key = Job._meta.pk.get_db_prep_value(job_id, connection)
-    told = Event._meta.get_field("data").get_db_prep_value(data, connection)
-    when = connection.ops.adapt_datetimefield_value(at)
-    with connection.cursor() as cursor:
-        cursor.execute(_APPEND, [key, str(kind), told, when, key])
 
 
 def _held(fence: Fence) -> QuerySet[Job]:
@@ -298,29 +356,6 @@ def _end_attempt(
             finished_at=now,
         )
     return target if changed else None
-
-
-def _attempt_of(fence: Fence) -> Attempt:
-    """The attempt a fence stands for, with its job. Raises Fenced when there is none."""
-    attempts = Attempt.objects.filter(job_id=fence.job_id, number=fence.attempt)
-    attempt = attempts.select_related("job").only("number", "started_at", "share", "job__warnings")
-    if (found := attempt.first()) is None:
-        raise Fenced
-    return found
-
-
-def _close_attempt(attempt: Attempt, outcome: str, *, now: datetime, usage: Usage | None) -> None:
-    """Write down what the attempt cost; the job's bill is the sum of its attempts."""
-    usage = usage or Usage()
-    gpu_seconds = (now - attempt.started_at).total_seconds() * attempt.share
-    Attempt.objects.filter(pk=attempt.pk).update(
-        ended_at=now,
-        outcome=outcome,
-        gpu_seconds=gpu_seconds,
-        peak_memory_bytes=usage.peak_memory_bytes,
-        peak_gpu_bytes=usage.peak_gpu_bytes,
-    )
-    Job.objects.filter(id=attempt.job_id).update(gpu_seconds=F("gpu_seconds") + gpu_seconds)
 
 
 def _link_outputs(job_id: UUID, artifacts: Sequence[tuple[str, UUID]]) -> None:

@@ -9,6 +9,7 @@ from uuid import UUID
 import pytest
 
 from foldline.catalog.models import Model, Revision
+from foldline.ids import uuid7
 from foldline.jobs import tickets
 from foldline.jobs.admission import Submission
 from foldline.jobs.services import submit
@@ -72,7 +73,7 @@ def make_job(owner_of_jobs: Tenant, revision: Revision, sent: list[str]) -> Make
             "normalized_input": {"seconds": 1, "echo": None},
             "seed": 0,
             "seed_origin": "default",
-            "fingerprint": "f" * 64,
+            "fingerprint": uuid7().hex * 2,
             "payload_digest": "d" * 64,
         }
         return submit(Submission(**{**fields, **changes})).job_id

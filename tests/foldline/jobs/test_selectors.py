@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -42,7 +43,7 @@ def test_a_list_can_be_narrowed(make_job: MakeJob, owner_of_jobs: Tenant) -> Non
     ended = make_job()
     cancel(tenant_id=owner_of_jobs.id, job_id=ended)
 
-    def listed(**narrow: str) -> list[UUID]:
+    def listed(**narrow: Any) -> list[UUID]:
         return [job.id for job in jobs_of(tenant_id=owner_of_jobs.id, **narrow)]
 
     assert listed(session="s1") == [mine]

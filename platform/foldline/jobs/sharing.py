@@ -1,0 +1,231 @@
+"""Equal calls share one run and its result.
+
+Two calls are equal when tenant and fingerprint are. The first is the *run*; an equal one
+that comes while it waits or computes is *attached* to it: a job of its own, never claimed,
+without a ticket. One that comes later is answered from the *cache*, which is the finished
+run itself. The unique index `one_run_per_call` decides which is which, also in a race.
+
+A call without a seed of a model whose `seed_default` is random has drawn its seed by now,
+so no other call is equal to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import QuerySet
+
+from foldline.clock import database_now
+from foldline.errors import job_error
+from foldline.ids import uuid7
+from foldline.jobs.admission import Submission, Submitted, link_inputs, submitted
+from foldline.jobs.bill import attempt_of, close_attempt
+from foldline.jobs.claims import Fence
+from foldline.jobs.events import record
+from foldline.jobs.models import Attempt, Job, JobArtifact
+from foldline.jobs.states import State
+
+Json = Mapping[str, Any]
+
+
+def answer_from_run(submission: Submission) -> Submitted | None:
+    """Attach the call to the run of an equal one, or answer it from its result.
+
+    None when there is no such run any more: then the call can be a run of its own.
+    """
+    with transaction.atomic():
+        run = _run_of(submission)
+        if run is None:
+            return None
+        now = database_now()
+        if run.state == State.SUCCEEDED:
+            return _from_cache(submission, run, now=now)
+        if _may_be_joined(run, now=now):
+            return _attached(submission, run, now=now)
+        # Nobody waits for a run that may never end: it goes on, but for its own caller only.
+        Job.objects.filter(id=run.id).update(shared=False)
+    return None
+
+
+def answer_followers(run: Job, *, result: Json, warnings: Sequence[Json], now: datetime) -> None:
+    """Give the result of a run that has just succeeded to the jobs attached to it."""
+    answered = list(_followers(run.id).values_list("id", flat=True))
+    if not answered:
+        return
+    _followers(run.id).update(
+        state=State.SUCCEEDED, result=result, warnings=list(warnings), finished_at=now
+    )
+    outputs = list(JobArtifact.objects.filter(job_id=run.id, role=JobArtifact.Role.OUTPUT))
+    for job_id in answered:
+        _link_outputs(job_id, outputs)
+        record(job_id, State.SUCCEEDED, at=now, coalesced_with=str(run.id))
+
+
+def fail_followers(run_id: UUID, *, error: Json, now: datetime) -> None:
+    """End the jobs attached to a run whose failure would be theirs, too."""
+    failed = list(_followers(run_id).values_list("id", flat=True))
+    _followers(run_id).update(state=State.FAILED, error=error, finished_at=now)
+    for job_id in failed:
+        record(job_id, State.FAILED, at=now, code=error["code"], coalesced_with=str(run_id))
+
+
+def promote_follower(run_id: UUID, *, now: datetime) -> UUID | None:
+    """Let the oldest job attached to a run that ended without an answer become the run."""
+    heir = _followers(run_id).order_by("id").first()
+    if heir is None:
+        return None
+    Job.objects.filter(id=heir.id).update(attached_to=None)
+    _followers(run_id).update(attached_to=heir.id)
+    record(heir.id, "promoted", at=now, instead_of=str(run_id))
+    return heir.id
+
+
+def hand_over(run: Job, *, now: datetime) -> bool:
+    """Cancel a running job and give its run, without a restart, to the oldest one attached.
+
+    The worker keeps the fence it has: `successor` leads its writes to the heir. False when
+    nobody is attached, or the run is no longer running.
+    """
+    heir = _followers(run.id).select_for_update().order_by("id").first()
+    if heir is None:
+        return False
+    fence = Fence(job_id=run.id, attempt=run.attempt, owner=run.owner)
+    left = Job.objects.filter(
+        id=run.id, state=State.RUNNING, attempt=run.attempt, owner=run.owner
+    ).update(
+        state=State.CANCELLED,
+        attached_to=heir.id,
+        lease_until=None,
+        finished_at=now,
+        error=job_error("cancelled"),
+    )
+    if not left:
+        return False
+    close_attempt(attempt_of(fence), "handed_over", now=now)
+    Job.objects.filter(id=heir.id).update(
+        state=State.RUNNING,
+        attempt=run.attempt,
+        owner=run.owner,
+        lease_until=run.lease_until,
+        started_at=now,
+        progress=run.progress,
+        attached_to=None,
+    )
+    Attempt.objects.create(job_id=heir.id, number=run.attempt, worker=run.owner, started_at=now)
+    _followers(run.id).update(attached_to=heir.id)
+    record(run.id, State.CANCELLED, at=now, handed_to=str(heir.id))
+    record(heir.id, State.RUNNING, at=now, attempt=run.attempt, taken_from=str(run.id))
+    return True
+
+
+def successor(fence: Fence) -> Fence | None:
+    """The fence of the job that took over the run, when that is why a fence holds no row."""
+    heir = Job.objects.filter(
+        id=fence.job_id, attempt=fence.attempt, owner=fence.owner, state=State.CANCELLED
+    ).values_list("attached_to_id", flat=True)
+    job_id = heir.first()
+    if job_id is None:
+        return None
+    return Fence(job_id=job_id, attempt=fence.attempt, owner=fence.owner)
+
+
+def _followers(run_id: UUID) -> QuerySet[Job]:
+    return Job.objects.filter(attached_to=run_id, state=State.QUEUED)
+
+
+def _run_of(submission: Submission) -> Job | None:
+    """The run that holds the place of this call, locked."""
+    runs = Job.objects.select_for_update().filter(
+        tenant_id=submission.tenant_id,
+        fingerprint=submission.fingerprint,
+        shared=True,
+        attached_to=None,
+        cache_of=None,
+        state__in=[State.QUEUED, State.RUNNING, State.SUCCEEDED],
+    )
+    return runs.first()
+
+
+def _may_be_joined(run: Job, *, now: datetime) -> bool:
+    """A place in the line or a live lease, and a caller who still wants the answer."""
+    if run.cancel_requested:
+        return False
+    return run.state == State.QUEUED or (run.lease_until is not None and run.lease_until > now)
+
+
+def _from_cache(submission: Submission, run: Job, *, now: datetime) -> Submitted:
+    job = _new_job(
+        submission,
+        now=now,
+        state=State.SUCCEEDED,
+        cache_of=run,
+        result=run.result,
+        warnings=run.warnings,
+        finished_at=now,
+    )
+    _link_outputs(job.id, JobArtifact.objects.filter(job_id=run.id, role=JobArtifact.Role.OUTPUT))
+    record(job.id, State.SUCCEEDED, at=now, cache_of=str(run.id))
+    return submitted(job)
+
+
+def _attached(submission: Submission, run: Job, *, now: datetime) -> Submitted:
+    job = _new_job(submission, now=now, state=State.QUEUED, attached_to=run)
+    record(job.id, State.QUEUED, at=now, coalesced_with=str(run.id))
+    _make_better(run, job)
+    return submitted(job)
+
+
+def _make_better(run: Job, job: Job) -> None:
+    """The priority and the deadlines of a run are the best of those attached to it."""
+    both = [run, job]
+    interactive = any(each.priority == "interactive" for each in both)
+    Job.objects.filter(id=run.id).update(
+        priority="interactive" if interactive else "batch",
+        start_by=_latest([each.start_by for each in both]),
+        deadline=_latest([each.deadline for each in both]),
+    )
+
+
+def _latest(times: Sequence[datetime | None]) -> datetime | None:
+    """The latest of them; None, no bound, is later than any."""
+    bounds = [time for time in times if time is not None]
+    return max(bounds) if len(bounds) == len(times) else None
+
+
+def _new_job(submission: Submission, *, now: datetime, state: State, **how: Any) -> Job:
+    deadline = _after(now, submission.deadline_s)
+    starts = [time for time in (_after(now, submission.start_within_s), deadline) if time]
+    fields = {
+        name: getattr(submission, name)
+        for name in (
+            *("tenant_id", "model_id", "revision_id", "inputs", "normalized_input"),
+            *("seed", "seed_origin", "fingerprint", "payload_digest", "priority"),
+            *("session", "idempotency_key", "traceparent"),
+        )
+    }
+    job = Job.objects.create(
+        id=uuid7(),
+        **fields,
+        state=state,
+        created_at=now,
+        start_by=min(starts, default=None),
+        deadline=deadline,
+        **how,
+    )
+    link_inputs(submission, job.id)
+    return job
+
+
+def _after(now: datetime, seconds: float | None) -> datetime | None:
+    return None if seconds is None else now + timedelta(seconds=seconds)
+
+
+def _link_outputs(job_id: UUID, outputs: Sequence[JobArtifact] | QuerySet[JobArtifact]) -> None:
+    JobArtifact.objects.bulk_create(
+        JobArtifact(job_id=job_id, artifact_id=link.artifact_id, role=link.role, name=link.name)
+        for link in outputs
+    )

@@ -1,0 +1,158 @@
+"""Foldline on one machine: which programs there are, and the order they start in."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+from django.conf import settings
+from django.core.management import call_command
+from django.db import Error, connection
+
+from foldline.catalog.models import Revision
+from foldline.environment import secret
+from foldline.fleet.models import Worker
+from foldline.ops.broker import answers, broker_program, set_aside_data
+from foldline.ops.programs import Program
+from foldline.ops.sole import require_port
+from foldline.ops.supervisor import Supervisor, SupervisorError
+
+PYTHON = sys.executable
+LOOPBACK = "127.0.0.1"
+
+
+class Trouble(Exception):
+    """Something this run was given cannot be used; the message says what to do."""
+
+
+def require_ports() -> None:
+    """Raises Occupied for the first port that somebody else has."""
+    require_port(settings.PORT, variable="FOLDLINE_PORT")
+    require_port(settings.FLOWER_PORT, variable="FOLDLINE_FLOWER_PORT")
+    if not os.environ.get("REDIS_URL"):
+        require_port(settings.REDIS_PORT, variable="FOLDLINE_REDIS_PORT")
+
+
+def start_broker(supervisor: Supervisor) -> None:
+    """REDIS_URL's Redis if it is set, else one of our own. Raises Trouble or SupervisorError."""
+    if os.environ.get("REDIS_URL"):
+        _require_given_redis()
+        return
+    folder = settings.HOME / "valkey"
+    program = broker_program(
+        folder=folder,
+        port=settings.REDIS_PORT,
+        password=secret("redis_password"),
+        url=settings.REDIS_URL,
+    )
+    try:
+        supervisor.start(program)
+    except SupervisorError:
+        if not (folder / "appendonlydir").exists():
+            raise
+        supervisor.stop(urgent=lambda: False)
+        aside = set_aside_data(folder)
+        supervisor.say(f"valkey could not read its data: set aside as {aside.name}, starting empty")
+        supervisor.start(program)
+
+
+def _require_given_redis() -> None:
+    if not answers(settings.REDIS_URL):
+        parts = urlsplit(settings.REDIS_URL)
+        raise Trouble(
+            f"REDIS_URL names {parts.scheme}://{parts.hostname}:{parts.port or 6379}, and no Redis "
+            "answers there. Start it, correct REDIS_URL, or unset it to get one of our own."
+        )
+
+
+def migrate() -> None:
+    """Bring the database's schema up to date. Raises Trouble."""
+    try:
+        call_command("migrate", verbosity=0, interactive=False)
+    except Error as error:
+        place = settings.DATABASES["default"]
+        raise Trouble(
+            f"The database {place['NAME']} ({place['HOST'] or 'on this machine'}) could not be "
+            f"brought up to date: {error}. Look at DATABASE_URL."
+        ) from error
+
+
+def start_services(supervisor: Supervisor, *, worker_grace_s: float | None) -> None:
+    """Gateway, sweeper, Flower and a worker per live revision, and wait until all are ready.
+
+    A worker gets `worker_grace_s` to finish at the end; None: as long as its jobs may run.
+    """
+    supervisor.add(gateway())
+    supervisor.add(Program(name="sweeper", command=(PYTHON, "manage.py", "sweeper")))
+    for program in workers(grace_s=worker_grace_s):
+        supervisor.add(program)
+    supervisor.add(flower())
+    supervisor.wait_ready()
+
+
+def gateway() -> Program:
+    return Program(
+        name="gateway",
+        command=(PYTHON, "-m", "gunicorn"),
+        ready=lambda _pid: _answers_http(f"http://{LOOPBACK}:{settings.PORT}/healthz"),
+        grace_s=35,  # gunicorn itself gives its requests 30 s
+    )
+
+
+def flower() -> Program:
+    """Flower on loopback. Its password travels in the environment, not on the command line."""
+    return Program(
+        name="flower",
+        command=(PYTHON, "-m", "celery", "-A", "tasks.app", "flower"),
+        environment={
+            "FLOWER_ADDRESS": LOOPBACK,
+            "FLOWER_PORT": str(settings.FLOWER_PORT),
+            "FLOWER_BASIC_AUTH": f"ops:{secret('flower_password')}",
+            "FLOWER_READ_ONLY": "true",
+            "FLOWER_TASKS_COLUMNS": "name,uuid,state,args,result,received,runtime,worker",
+        },
+        ready=lambda _pid: _answers_http(f"http://{LOOPBACK}:{settings.FLOWER_PORT}/healthcheck"),
+        grace_s=5,
+    )
+
+
+def workers(*, grace_s: float | None) -> Iterator[Program]:
+    """One worker for each live revision."""
+    live = Revision.objects.filter(state=Revision.State.LIVE).select_related("model")
+    for revision in live.order_by("model__name"):
+        yield Program(
+            name=revision.model.name,
+            command=(PYTHON, "-m", "tasks.worker", f"{revision.model.name}@r{revision.number}"),
+            ready=worker_is_ready,
+            ready_within_s=revision.load_timeout_s + 30,
+            grace_s=grace_s if grace_s is not None else revision.run_timeout_s + 30,
+            # Its job is taken up again from the database; an orphan would compute it for nobody.
+            orphan_signal=signal.SIGKILL,
+            may_end=True,
+        )
+
+
+def worker_is_ready(pid: int) -> bool:
+    """Has the worker with this process id loaded its model?"""
+    loaded = (Worker.State.READY, Worker.State.BUSY)
+    try:
+        return Worker.objects.filter(pid=pid, node=_node(), state__in=loaded).exists()
+    finally:
+        connection.close()
+
+
+def _node() -> str:
+    return os.uname().nodename
+
+
+def _answers_http(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=2) as answer:  # noqa: S310 - our own, on loopback
+            return bool(answer.status == 200)
+    except (urllib.error.URLError, OSError):
+        return False

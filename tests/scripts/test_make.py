@@ -1,0 +1,24 @@
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from foldline.environment import ROOT
+
+TARGETS = ["help", "setup", "up", "demo", "test", "lint", "types", "arch", "lock", "check", "bench"]
+
+
+@pytest.mark.skipif(not shutil.which("make"), reason="make is not installed")
+def test_help_is_the_default_and_names_every_target() -> None:
+    done = subprocess.run(["make"], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert re.findall(r"make (\w+)", done.stdout)[: len(TARGETS) + 2]
+    assert sorted({line.split()[1] for line in done.stdout.splitlines()}) == sorted(TARGETS)
+
+
+def test_the_readme_says_every_recipe_in_words() -> None:
+    readme = (ROOT / "README.md").read_text()
+    for command in ("scripts/setup", "manage.py demo", "manage.py up --demo", "-m pytest"):
+        assert command in readme
