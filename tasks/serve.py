@@ -49,6 +49,7 @@ class Desk:
 
     def serve(self, task: Task[Any, Any]) -> list[Outcome]:
         """Claim and run; no outcomes when no job was waiting. Raises Draining."""
+        self.heartbeat.say(ticket=str(task.request.id or ""))
         self.wait_until_loaded()
         claimed = self.claim()
         if not claimed:
@@ -113,6 +114,7 @@ def serve(self: Task[Any, Any], version: int) -> str:
     except Draining:
         return "draining: no job taken"
     finally:
+        _desk.heartbeat.say(ticket="")
         _desk.busy.clear()
     return _told(self, outcomes)
 

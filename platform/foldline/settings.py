@@ -81,15 +81,32 @@ TEMPLATES: list[dict[str, Any]] = [
     }
 ]
 
+# The gateway hears within two seconds that the database does not answer, and says so: its
+# caller is waiting. A worker, the sweeper and a migration wait as long as it takes.
+GATEWAY = env.str("FOLDLINE_ROLE", default="") == "gateway"  # set by gunicorn.conf.py
+
 # SQLite's IMMEDIATE takes the write lock when a transaction begins. Without it a reader
 # that becomes a writer fails at once with "database is locked", whatever the timeout.
 SQLITE_OPTIONS = {
-    "timeout": 20,
+    "timeout": 1.5 if GATEWAY else 20,
     "transaction_mode": "IMMEDIATE",
     "init_command": (
         "PRAGMA journal_mode=WAL;PRAGMA synchronous=NORMAL;"
         # Hot pages are copied back once for many commits, and read without a system call.
         "PRAGMA wal_autocheckpoint=4000;PRAGMA mmap_size=268435456;"
+    ),
+}
+# A process that was frozen in mid-transaction loses its locks before its lease is judged.
+_SESSION = {"idle_in_transaction_session_timeout": "20s"}
+_HASTE = {"statement_timeout": "1500ms", "lock_timeout": "1500ms"}
+POSTGRES_OPTIONS = {
+    "connect_timeout": 2 if GATEWAY else 10,
+    "tcp_user_timeout": 2_000 if GATEWAY else 20_000,  # ms without a sign of the other side
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "options": " ".join(
+        f"-c {name}={value}" for name, value in {**_SESSION, **(_HASTE if GATEWAY else {})}.items()
     ),
 }
 DATABASES: dict[str, dict[str, Any]] = {
@@ -102,6 +119,7 @@ if _database["ENGINE"].endswith("sqlite3"):
     # Tests use a file too: an in-memory database cannot be shared between processes.
     _database["TEST"] = {"NAME": str(HOME / "test.sqlite3")}
 else:
+    _database["OPTIONS"] = {**POSTGRES_OPTIONS, **_database.get("OPTIONS", {})}
     _database["DISABLE_SERVER_SIDE_CURSORS"] = True  # for PgBouncer in transaction mode
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
@@ -117,6 +135,9 @@ HEARTBEAT_S = env.float("FOLDLINE_HEARTBEAT_S", default=5.0)
 LEASE_S = env.float("FOLDLINE_LEASE_S", default=20.0)
 SWEEP_S = env.float("FOLDLINE_SWEEP_S", default=5.0)
 MAX_ATTEMPTS = 3
+KEEP_KEYS_DAYS = env.float("FOLDLINE_KEEP_KEYS_DAYS", default=7.0)
+KEEP_JOBS_DAYS = env.float("FOLDLINE_KEEP_JOBS_DAYS", default=30.0)
+KEEP_FILES_DAYS = env.float("FOLDLINE_KEEP_FILES_DAYS", default=7.0)  # that no job names
 
 MAX_BODY_BYTES = 1024 * 1024
 MAX_UPLOAD_BYTES = env.int("FOLDLINE_MAX_UPLOAD_BYTES", default=64 * 1024 * 1024)

@@ -105,6 +105,10 @@ class Problem(BaseModel):
     request_id: str | None = None
 
 
+class Cache(Answer):
+    hit: bool = Field(description="The result is that of an equal call that ran before.")
+
+
 class Job(Answer):
     """One call of a model."""
 
@@ -117,6 +121,10 @@ class Job(Answer):
     session: str
     seed: Seed
     fingerprint: str
+    coalesced_with: UUID | None = Field(
+        description="The job of an equal call whose run answers this one, too."
+    )
+    cache: Cache
     queue: Queue
     progress: Progress | None
     warnings: list[Warned]

@@ -9,12 +9,14 @@ from rest_framework.authentication import BaseAuthentication
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 
+from foldline.api.outage import outage
 from foldline.errors import KeyInURL, KeyMissing, KeyRefused, ScopeMissing
 from foldline.tenants.services import KEY, Caller, authenticate
 
 
 def caller_of(request: HttpRequest, *, scope: str) -> Caller:
-    """The caller, allowed to do `scope`. Raises KeyInURL, KeyMissing, KeyRefused, ScopeMissing."""
+    """The caller, allowed to do `scope`. Raises KeyInURL, KeyMissing, KeyRefused, ScopeMissing,
+    and DatabaseUnavailable while it is of no use to ask."""
     caller = _identified(request)
     _require(caller, scope)
     return caller
@@ -24,6 +26,7 @@ def _identified(request: HttpRequest) -> Caller:
     # Before the key is looked at: one in the URL is compromised even beside a good header.
     if KEY.search(request.META.get("QUERY_STRING", "")) or KEY.search(request.path):
         raise KeyInURL
+    outage.refuse()
     scheme, _, key = request.META.get("HTTP_AUTHORIZATION", "").partition(" ")
     if not scheme:
         raise KeyMissing

@@ -51,6 +51,8 @@ def accepted_body(model: LiveModel, submission: Submission, submitted: Submitted
         "session": submission.session,
         "seed": {"value": submission.seed, "origin": submission.seed_origin},
         "fingerprint": submission.fingerprint,
+        "coalesced_with": None,
+        "cache": {"hit": False},
         "queue": {"position": None, "blocked_reason": None},
         "progress": None,
         "warnings": submission.warnings,
@@ -70,6 +72,7 @@ def accepted_body(model: LiveModel, submission: Submission, submitted: Submitted
 def job_body(job: Job, *, position: int | None) -> Body:
     """A job as it stands. Its error is told once it is final: a retry may still succeed."""
     ended = job.state in TERMINAL
+    run = job.attached_to if job.attached_to is not None and not ended else job
     return {
         "id": job.id,
         "state": job.state,
@@ -80,8 +83,10 @@ def job_body(job: Job, *, position: int | None) -> Body:
         "session": job.session,
         "seed": {"value": job.seed, "origin": job.seed_origin},
         "fingerprint": job.fingerprint,
+        "coalesced_with": job.attached_to_id if job.state != State.CANCELLED else None,
+        "cache": {"hit": job.cache_of_id is not None},
         "queue": {"position": position, "blocked_reason": None},
-        "progress": job.progress,
+        "progress": run.progress,
         "warnings": job.warnings,
         "start_by": job.start_by,
         "deadline": job.deadline,

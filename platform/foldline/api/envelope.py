@@ -24,6 +24,7 @@ _SAID = {
     "float_type": ("wrong_type", "a number"),
     "string_type": ("wrong_type", "a text"),
     "dict_type": ("wrong_type", "an object"),
+    "bool_type": ("wrong_type", "true or false"),
     "literal_error": ("not_allowed", "{expected}"),
     "greater_than": ("too_small", "more than {gt}"),
     "greater_than_equal": ("too_small", "at least {ge}"),
@@ -85,6 +86,10 @@ class SubmitBody(BaseModel):
         gt=0,
         le=MOST_DEADLINE_S,
         description="Seconds from now in which the job must have started; at most `deadline_s`.",
+    )
+    no_cache: bool = Field(
+        default=False,
+        description="Compute it anew, even if an equal call is running or was answered before.",
     )
 
 

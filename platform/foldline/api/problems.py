@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Mapping
 from typing import Any
 
+from django import db
 from django.core.exceptions import RequestDataTooBig, SuspiciousOperation
-from django.db import InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse
 from django.http.request import UnreadablePostError
 from django.http.response import HttpResponseBase
@@ -15,6 +16,7 @@ from django.views import defaults
 from rest_framework import exceptions
 
 from foldline.api.middleware import request_id
+from foldline.api.outage import RETRY_AFTER_S, outage
 from foldline.api.rendering import json_response
 from foldline.errors import (
     BodyTooLarge,
@@ -31,7 +33,7 @@ from foldline.errors import (
 log = logging.getLogger(__name__)
 
 MEDIA_TYPE = "application/problem+json"
-RETRY_DATABASE_S = 5
+READ_ONLY = "25006"
 
 _KNOWN: tuple[tuple[type[Exception], type[FoldlineError]], ...] = (
     (Http404, NotFound),
@@ -48,12 +50,19 @@ def as_error(exception: Exception) -> FoldlineError:
     """The entry of the catalogue that an exception stands for; InternalError when none does."""
     if isinstance(exception, FoldlineError):
         return exception
-    if isinstance(exception, OperationalError | InterfaceError):
-        return DatabaseUnavailable(retry_after_s=RETRY_DATABASE_S)
+    if isinstance(exception, db.Error) and _is_away(exception):
+        return DatabaseUnavailable(retry_after_s=RETRY_AFTER_S)
     for kind, error in _KNOWN:
         if isinstance(exception, kind):
             return error()
     return InternalError()
+
+
+def _is_away(error: db.Error) -> bool:
+    """Whether the database, and not what was asked of it, is in trouble."""
+    if isinstance(error, db.InternalError):  # a server that has become a replica
+        return getattr(error.__cause__, "sqlstate", "") == READ_ONLY
+    return isinstance(error, db.OperationalError | db.InterfaceError)
 
 
 def answer(
@@ -61,7 +70,9 @@ def answer(
 ) -> HttpResponse:
     """The problem that tells a caller about an exception; one of ours is logged."""
     error = as_error(exception)
-    if error.status >= 500:
+    if isinstance(error, DatabaseUnavailable):
+        _note_outage(exception, request)
+    elif error.status >= 500:
         log.error(
             "request failed: %s",
             error.code,
@@ -69,6 +80,17 @@ def answer(
             extra={"request_id": request_id(request), "path": request.path},
         )
     return respond(problem(error, request_id(request)), headers=headers)
+
+
+def _note_outage(exception: Exception, request: HttpRequest) -> None:
+    """An outage fails many requests alike: a line for each that asked, and no traceback."""
+    if isinstance(exception, DatabaseUnavailable):
+        return  # it was refused without asking
+    outage.failed()
+    log.warning(
+        "database does not answer",
+        extra={"request_id": request_id(request), "reason": " ".join(str(exception).split())},
+    )
 
 
 def respond(body: Mapping[str, Any], *, headers: Mapping[str, str] | None = None) -> HttpResponse:
@@ -105,9 +127,12 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponseBase:
 
 
 def server_error(request: HttpRequest) -> HttpResponseBase:
+    """Django calls this while it handles the exception, which it has logged."""
+    exception = sys.exception()
+    if isinstance(exception, Exception) and isinstance(as_error(exception), DatabaseUnavailable):
+        return answer(exception, request)
     if _is_page(request):
         return defaults.server_error(request)
-    # Django has logged the exception.
     return respond(problem(InternalError(), request_id(request)))
 
 

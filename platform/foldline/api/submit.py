@@ -54,6 +54,7 @@ def submission(
         payload_digest=digest([model.name, payload]) if key else "",
         priority=body.priority,
         session=body.session,
+        shared=not body.no_cache,
         deadline_s=body.deadline_s,
         start_within_s=body.start_within_s,
         idempotency_key=key,

@@ -5,10 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from uuid import UUID
 
 from django.conf import settings
+from django.db import transaction
+from django.db.models import ProtectedError
+from django.utils import timezone
 
 from foldline.artifacts import sniff, storage
 from foldline.artifacts.models import Artifact
@@ -80,6 +84,25 @@ def reference(stored: Stored, *, name: str) -> dict[str, str | int]:
     }
 
 
+def remove(artifact_id: UUID, *, unused_since: datetime) -> bool:
+    """Remove a file and its row, unless it was used since or a job needs it."""
+    try:
+        with transaction.atomic():
+            row = (
+                Artifact.objects.select_for_update()
+                .filter(id=artifact_id, used_at__lt=unused_since)
+                .first()
+            )
+            if row is None:
+                return False
+            row.delete()
+            aside = storage.set_aside(row.tenant_id, row.sha256)
+    except ProtectedError:
+        return False
+    aside.unlink(missing_ok=True)
+    return True
+
+
 def is_name(name: str) -> bool:
     """Whether a text can suggest a file's name: it is shown, and never used as a path."""
     return (
@@ -98,8 +121,12 @@ def _row(tenant_id: UUID, kept: storage.Kept, *, name: str, media_type: str) -> 
         name=name,
         media_type=media_type,
     )
-    Artifact.objects.bulk_create([draft], ignore_conflicts=True)
-    row = Artifact.objects.get(tenant_id=tenant_id, sha256=kept.sha256)
+    mine = Artifact.objects.filter(tenant_id=tenant_id, sha256=kept.sha256)
+    # 0 rows: it was removed as unused between the two statements.
+    while not mine.update(used_at=timezone.now()):
+        Artifact.objects.bulk_create([draft], ignore_conflicts=True)
+    storage.require(tenant_id, kept.sha256)
+    row = mine.get()
     return Stored(
         id=row.id,
         name=row.name,

@@ -7,7 +7,7 @@ import os
 import secrets
 import stat
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -71,6 +71,20 @@ def copy_to(target: Path, *, tenant_id: UUID, sha256: str) -> None:
     target.chmod(0o444)
 
 
+def require(tenant_id: UUID, sha256: str) -> None:
+    """Raises Storage when the bytes are not there: a removal was faster. Trying again helps."""
+    if not path_of(tenant_id, sha256).exists():
+        raise Storage("The file was removed while it was stored.")
+
+
+def set_aside(tenant_id: UUID, sha256: str) -> Path:
+    """Take bytes out of their place, to be deleted once that is committed; gives where they are."""
+    aside = settings.ARTIFACTS_DIR / "incoming" / f"removed-{secrets.token_hex(16)}"
+    with _as_storage_error(), suppress(FileNotFoundError):
+        path_of(tenant_id, sha256).rename(aside)
+    return aside
+
+
 def open_untrusted(path: Path) -> BinaryIO:
     """Open a file that a model left behind: a plain file, never where a link leads."""
     with _as_storage_error():
@@ -108,14 +122,33 @@ def _write(draft: Path, chunks: Iterable[bytes], *, most: int) -> Kept:
 
 def _settle(draft: Path, target: Path) -> None:
     """Give the bytes their name and make the name durable."""
-    target.parent.mkdir(parents=True, exist_ok=True)
+    _found(target.parent)
     draft.replace(target)
-    for folder in (target.parent, target.parent.parent):
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+    _sync(target.parent)
+
+
+_founded: set[Path] = set()
+
+
+def _found(folder: Path) -> None:
+    """Make a folder whose own place is durable, too: its name is an entry of the one above.
+
+    Once a process for each folder. Who made it may not have come to syncing it yet.
+    """
+    if folder in _founded and folder.is_dir():
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    for above in (folder.parent, settings.ARTIFACTS_DIR, settings.ARTIFACTS_DIR.parent):
+        _sync(above)
+    _founded.add(folder)
+
+
+def _sync(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 @contextmanager

@@ -84,6 +84,12 @@ def bury_silent_workers(*, before: datetime) -> int:
     return silent.update(state=Worker.State.GONE, current_job=None)
 
 
+def held_tickets(revision_id: UUID) -> set[str]:
+    """The tickets that present workers of a revision say they hold."""
+    workers = Worker.objects.filter(revision_id=revision_id).exclude(state=Worker.State.GONE)
+    return set(workers.exclude(ticket="").values_list("ticket", flat=True))
+
+
 def present_workers(revision_id: UUID) -> int:
     """Workers of a revision that are not gone."""
     workers = Worker.objects.filter(revision_id=revision_id)

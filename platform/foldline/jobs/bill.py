@@ -13,7 +13,9 @@ from foldline.jobs.models import Attempt, Job
 def attempt_of(fence: Fence) -> Attempt:
     """The attempt a fence stands for, with its job. Raises Fenced when there is none."""
     attempts = Attempt.objects.filter(job_id=fence.job_id, number=fence.attempt)
-    attempt = attempts.select_related("job").only("number", "started_at", "share", "job__warnings")
+    attempt = attempts.select_related("job").only(
+        "number", "started_at", "share", "gpu_seconds", "job__warnings"
+    )
     if (found := attempt.first()) is None:
         raise Fenced
     return found
@@ -32,4 +34,6 @@ def close_attempt(
         peak_memory_bytes=usage.peak_memory_bytes,
         peak_gpu_bytes=usage.peak_gpu_bytes,
     )
-    Job.objects.filter(id=attempt.job_id).update(gpu_seconds=F("gpu_seconds") + gpu_seconds)
+    # One that was lost and finished all the same is closed twice, and paid for once.
+    more = gpu_seconds - attempt.gpu_seconds
+    Job.objects.filter(id=attempt.job_id).update(gpu_seconds=F("gpu_seconds") + more)

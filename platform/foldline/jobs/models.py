@@ -32,6 +32,9 @@ class QueueState(models.Model):
 
     model = models.OneToOneField(Model, on_delete=models.CASCADE, primary_key=True)
     paused = models.CharField(max_length=200, blank=True, help_text="Why nothing is claimed.")
+    breaker = models.JSONField(
+        null=True, blank=True, help_text="Crashes in a row, as jobs.breaker keeps them."
+    )
     accounts = models.JSONField(default=dict, help_text="Fair accounts by flow.")
     updated_at = models.DateTimeField(auto_now=True)
 
@@ -56,7 +59,7 @@ class Job(models.Model):
     seed = models.BigIntegerField()
     seed_origin = models.CharField(max_length=8, choices=SeedOrigin)
     fingerprint = models.CharField(max_length=64)
-    shared = models.BooleanField(default=True, help_text="Equal calls may be answered by its run.")
+    shared = models.BooleanField(default=True, help_text="Equal calls are answered by its run.")
     warnings = models.JSONField(default=list)
     idempotency_key = models.CharField(max_length=255, blank=True)
     payload_digest = models.CharField(max_length=64)
@@ -119,12 +122,7 @@ class Job(models.Model):
             # the accept path nothing, and is then attached or answered.
             models.UniqueConstraint(
                 fields=["tenant", "fingerprint"],
-                condition=Q(
-                    shared=True,
-                    state__in=["queued", "running", "succeeded"],
-                    attached_to__isnull=True,
-                    cache_of__isnull=True,
-                ),
+                condition=Q(shared=True, state__in=["queued", "running", "succeeded"]),
                 name="one_run_per_call",
             ),
         ]
@@ -142,6 +140,9 @@ class Job(models.Model):
                 name="job_expiry",
             ),
             models.Index(fields=["tenant", "-id"], name="job_of_tenant"),
+            models.Index(
+                fields=["-finished_at"], condition=Q(dead_letter=True), name="job_dead_letter"
+            ),
             *(
                 models.Index(
                     fields=[link], condition=Q(**{f"{link}__isnull": False}), name=f"job_{link}"
@@ -191,6 +192,9 @@ class Attempt(models.Model):
     gpu_seconds = models.FloatField(default=0.0)
     peak_memory_bytes = models.PositiveBigIntegerField(default=0)
     peak_gpu_bytes = models.PositiveBigIntegerField(default=0)
+    checkpoint_step = models.PositiveBigIntegerField(
+        null=True, blank=True, help_text="The furthest step that was saved."
+    )
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["job", "number"], name="attempt_number")]

@@ -17,6 +17,11 @@ class Rule(Enum):
     ATTEMPTS = auto()  # the worker or plugin was lost: until the attempts are used up
 
 
+OUT_OF_MEMORY = frozenset({"gpu_oom", "host_oom"})
+"""What is tried once more in a smaller way, if the model has one."""
+CRASHES = frozenset({"plugin_crashed", "plugin_exited", "plugin_no_answer", "protocol_broken"})
+"""Deaths that are the model's own doing; a lost worker may be the machine's."""
+
 RULES: Mapping[str, Rule] = {
     "invalid_input": Rule.NEVER,
     "deadline_exceeded": Rule.NEVER,
@@ -24,16 +29,12 @@ RULES: Mapping[str, Rule] = {
     "output_too_large": Rule.DEAD_LETTER,
     "model_error": Rule.DEAD_LETTER,
     "model_output_invalid": Rule.DEAD_LETTER,
-    "gpu_oom": Rule.ONCE_MORE,
-    "host_oom": Rule.ONCE_MORE,
+    **dict.fromkeys(OUT_OF_MEMORY, Rule.ONCE_MORE),
     "dependency_unavailable": Rule.BACK_OFF,
     "broker": Rule.BACK_OFF,
     "storage": Rule.BACK_OFF,
     "worker_lost": Rule.ATTEMPTS,
-    "plugin_crashed": Rule.ATTEMPTS,
-    "plugin_exited": Rule.ATTEMPTS,
-    "plugin_no_answer": Rule.ATTEMPTS,
-    "protocol_broken": Rule.ATTEMPTS,
+    **dict.fromkeys(CRASHES, Rule.ATTEMPTS),
 }
 
 FIRST_DELAY_S = 10.0
@@ -50,12 +51,24 @@ class Verdict:
     poison: bool = False
 
 
-def verdict(code: str, *, attempt: int, max_attempts: int) -> Verdict:
-    """What becomes of a job whose attempt number `attempt` (from 1) ended with `code`.
+def like(code: str) -> frozenset[str]:
+    """The codes under the same rule as `code`. Attempts are counted by rule: a full disk in
+    the morning takes nothing from what a lost worker is allowed at noon."""
+    rule = _rule(code)
+    return frozenset(other for other in (*RULES, code) if _rule(other) is rule)
 
-    An unknown code is treated as the model's own failure: kept, not repeated.
+
+def _rule(code: str) -> Rule:
+    return RULES.get(code, Rule.DEAD_LETTER)
+
+
+def verdict(code: str, *, attempt: int, max_attempts: int) -> Verdict:
+    """What becomes of a job of which an attempt ended with `code`.
+
+    It is the `attempt`-th one (from 1) that ended with a code `like` this one. An unknown
+    code is treated as the model's own failure: kept, not repeated.
     """
-    rule = RULES.get(code, Rule.DEAD_LETTER)
+    rule = _rule(code)
     if rule is Rule.NEVER:
         return Verdict(retry_after_s=None)
     if rule is Rule.ATTEMPTS:

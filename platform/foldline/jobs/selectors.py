@@ -46,7 +46,9 @@ def jobs_of(
 
 def position_of(job: Job) -> int | None:
     """Place in the line, 1 is next; None when it does not wait (or waits for a retry)."""
-    if job.state != State.QUEUED or job.attached_to_id is not None:
+    if job.attached_to is not None:
+        return position_of(job.attached_to)
+    if job.state != State.QUEUED:
         return None
     line = claimable(job.revision_id, now=database_now())
     return line.filter(id__lt=job.id).count() + 1
@@ -59,4 +61,4 @@ def outputs_of(job: Job) -> Sequence[JobArtifact]:
 
 
 def _jobs(tenant_id: UUID) -> QuerySet[Job]:
-    return Job.objects.filter(tenant_id=tenant_id).select_related("revision__model")
+    return Job.objects.filter(tenant_id=tenant_id).select_related("revision__model", "attached_to")

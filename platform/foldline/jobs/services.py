@@ -10,7 +10,7 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import IntegrityError, transaction
-from django.db.models import QuerySet
+from django.db.models import F, QuerySet
 
 from foldline.catalog.models import Revision
 from foldline.clock import database_now
@@ -19,10 +19,11 @@ from foldline.jobs import tickets
 from foldline.jobs.admission import Submission, Submitted, admit, replay
 from foldline.jobs.bill import attempt_of, close_attempt
 from foldline.jobs.claims import ClaimedJob, Fence, Fenced, Usage, claimed
+from foldline.jobs.digests import with_digest
 from foldline.jobs.events import record
 from foldline.jobs.line import heads
 from foldline.jobs.models import Attempt, Job, JobArtifact, QueueState
-from foldline.jobs.retries import Verdict, verdict
+from foldline.jobs.retries import Verdict, like, verdict
 from foldline.jobs.sharing import (
     answer_followers,
     answer_from_run,
@@ -93,13 +94,16 @@ def _take(
     accounts = queue.accounts
     while len(taken) < limit:
         choice = next_job(accounts, heads(revision_id, now=now), now=now)
-        if choice is None:
+        # A job that is tried again runs alone: it may be what brought its companions down.
+        if choice is None or (taken and choice.head.attempt):
             break
         head = choice.head
         # 0 rows: cancelled between reading the heads and here. Then it is no head any more.
         if _start(head.job_id, attempt=head.attempt, owner=owner, now=now):
             accounts = choice.accounts
             taken.append(head.job_id)
+            if head.attempt:
+                break
     if accounts is not queue.accounts:
         QueueState.objects.filter(pk=queue.pk).update(accounts=accounts, updated_at=now)
     return taken
@@ -164,6 +168,14 @@ def progress(fence: Fence, *, fraction: float, stage: str = "", message: str = "
 
 
 @_led_on
+def checkpointed(fence: Fence, *, step: int) -> None:
+    """Note that the attempt has saved its work up to `step`. Raises Fenced."""
+    attempt = Attempt.objects.filter(job_id=fence.job_id, number=fence.attempt, ended_at=None)
+    if not attempt.filter(worker=fence.owner).update(checkpoint_step=step):
+        raise Fenced
+
+
+@_led_on
 def finish(
     fence: Fence,
     *,
@@ -204,15 +216,14 @@ def finish(
 
 @_led_on
 def fail(fence: Fence, *, error: Json, usage: Usage | None = None) -> State:
-    """Record how an attempt failed; gives `queued` when it is tried again. Raises Fenced.
+    """Record how an attempt failed; gives `queued` when it is tried again, and `cancelled`
+    when its caller no longer wants it. Raises Fenced.
 
     `error` has the shape of `foldline.errors.job_error`; its code decides about the retry.
     """
-    decision = verdict(
-        str(error["code"]), attempt=fence.attempt, max_attempts=settings.MAX_ATTEMPTS
-    )
     with transaction.atomic():
         now = database_now()
+        decision = _decide(fence, str(error["code"]))
         outcome = _end_attempt(_held(fence), error, decision, now=now)
         if outcome is None:
             raise Fenced
@@ -220,6 +231,8 @@ def fail(fence: Fence, *, error: Json, usage: Usage | None = None) -> State:
         record(fence.job_id, outcome, at=now, code=error["code"], attempt=fence.attempt)
         if outcome is State.QUEUED and not decision.retry_after_s:
             owe_ticket(fence.job_id)
+        if outcome is State.CANCELLED:
+            _promote(fence.job_id, now=now)
         if outcome is State.FAILED:
             _settle_followers(fence.job_id, error=error, decision=decision, now=now)
     return outcome
@@ -270,16 +283,10 @@ def _cancel_waiting(job: Job, *, now: datetime) -> None:
 def lose(fence: Fence, *, now: datetime) -> State | None:
     """Take a job whose lease has passed from its worker; None when the lease still holds."""
     error = job_error("worker_lost")
-    decision = verdict("worker_lost", attempt=fence.attempt, max_attempts=settings.MAX_ATTEMPTS)
     with transaction.atomic():
+        decision = _decide(fence, "worker_lost")
         late = _held(fence).filter(lease_until__lt=now)
-        outcome: State | None
-        if late.filter(cancel_requested=True).update(
-            state=State.CANCELLED, lease_until=None, finished_at=now, error=job_error("cancelled")
-        ):
-            outcome = State.CANCELLED
-        else:
-            outcome = _end_attempt(late, error, decision, now=now)
+        outcome = _end_attempt(late, error, decision, now=now)
         if outcome is not None:
             close_attempt(attempt_of(fence), "worker_lost", now=now, usage=None)
             record(fence.job_id, outcome, at=now, code="worker_lost", attempt=fence.attempt)
@@ -291,11 +298,14 @@ def lose(fence: Fence, *, now: datetime) -> State | None:
 
 
 def expire(job_id: UUID, *, now: datetime) -> bool:
-    """End a job that could not start in time; False when it has started or ended."""
+    """End a job that could not start in time, or not again before its deadline; False when
+    it has started or ended."""
+    late = job_error("deadline_exceeded", "The deadline passed while it waited to be tried again.")
     with transaction.atomic():
-        ended = Job.objects.filter(id=job_id, state=State.QUEUED, start_by__lte=now).update(
+        due = Job.objects.filter(id=job_id, state=State.QUEUED, start_by__lte=now)
+        ended = due.filter(attempt=0).update(
             state=State.EXPIRED, finished_at=now, error=job_error("expired")
-        )
+        ) or due.filter(attempt__gt=0).update(state=State.EXPIRED, finished_at=now, error=late)
         if ended:
             record(job_id, State.EXPIRED, at=now)
             _promote(job_id, now=now)
@@ -335,15 +345,37 @@ def _held(fence: Fence) -> QuerySet[Job]:
     )
 
 
+def _decide(fence: Fence, code: str) -> Verdict:
+    """What follows when this attempt ends with `code`, given how those before it ended."""
+    earlier = Attempt.objects.filter(
+        job_id=fence.job_id, number__lt=fence.attempt, outcome__in=like(code)
+    )
+    attempt = 1 + (earlier.count() if fence.attempt > 1 else 0)
+    return verdict(code, attempt=attempt, max_attempts=settings.MAX_ATTEMPTS)
+
+
 def _end_attempt(
     jobs: QuerySet[Job], error: Json, decision: Verdict, *, now: datetime
 ) -> State | None:
-    """Put a running job back in line or end it; None when the guard held no row."""
+    """Put a running job back in line or end it; None when the guard held no row.
+
+    A job whose cancel was answered never goes back: however the attempt ended, it is over.
+    """
+    if jobs.filter(cancel_requested=True).update(
+        state=State.CANCELLED, lease_until=None, finished_at=now, error=job_error("cancelled")
+    ):
+        return State.CANCELLED
+    target: State
     if decision.retry_after_s is not None:
         target = State.QUEUED
         delay = timedelta(seconds=decision.retry_after_s)
         changed = jobs.update(
-            state=target, lease_until=None, error=error, not_before=now + delay if delay else None
+            state=target,
+            lease_until=None,
+            error=error,
+            not_before=now + delay if delay else None,
+            # It has started in time once; from here on only the deadline counts.
+            start_by=F("deadline"),
         )
     else:
         target = State.FAILED
@@ -351,7 +383,7 @@ def _end_attempt(
         changed = jobs.update(
             state=target,
             lease_until=None,
-            error=final,
+            error=with_digest(final) if decision.dead_letter else final,
             dead_letter=decision.dead_letter,
             finished_at=now,
         )

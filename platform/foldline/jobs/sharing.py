@@ -78,7 +78,7 @@ def promote_follower(run_id: UUID, *, now: datetime) -> UUID | None:
     heir = _followers(run_id).order_by("id").first()
     if heir is None:
         return None
-    Job.objects.filter(id=heir.id).update(attached_to=None)
+    Job.objects.filter(id=heir.id).update(attached_to=None, shared=_place_is_free(heir))
     _followers(run_id).update(attached_to=heir.id)
     record(heir.id, "promoted", at=now, instead_of=str(run_id))
     return heir.id
@@ -114,6 +114,7 @@ def hand_over(run: Job, *, now: datetime) -> bool:
         started_at=now,
         progress=run.progress,
         attached_to=None,
+        shared=_place_is_free(heir),
     )
     Attempt.objects.create(job_id=heir.id, number=run.attempt, worker=run.owner, started_at=now)
     _followers(run.id).update(attached_to=heir.id)
@@ -143,11 +144,15 @@ def _run_of(submission: Submission) -> Job | None:
         tenant_id=submission.tenant_id,
         fingerprint=submission.fingerprint,
         shared=True,
-        attached_to=None,
-        cache_of=None,
         state__in=[State.QUEUED, State.RUNNING, State.SUCCEEDED],
     )
     return runs.first()
+
+
+def _place_is_free(job: Job) -> bool:
+    """Whether no other run holds the place of this call, as one may that began meanwhile."""
+    others = Job.objects.filter(tenant_id=job.tenant_id, fingerprint=job.fingerprint, shared=True)
+    return not others.filter(state__in=[State.QUEUED, State.RUNNING, State.SUCCEEDED]).exists()
 
 
 def _may_be_joined(run: Job, *, now: datetime) -> bool:
@@ -211,6 +216,7 @@ def _new_job(submission: Submission, *, now: datetime, state: State, **how: Any)
         id=uuid7(),
         **fields,
         state=state,
+        shared=False,
         created_at=now,
         start_by=min(starts, default=None),
         deadline=deadline,

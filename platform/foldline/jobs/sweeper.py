@@ -11,7 +11,7 @@ import os
 import socket
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from django.conf import settings
@@ -20,11 +20,12 @@ from django.db.models import Q
 
 from foldline.catalog.models import Revision
 from foldline.clock import database_now
-from foldline.fleet.services import bury_silent_workers, present_workers
+from foldline.fleet.services import bury_silent_workers, held_tickets, present_workers
 from foldline.jobs import services, tickets
 from foldline.jobs.claims import Fence
 from foldline.jobs.line import claimable
 from foldline.jobs.models import Job, Leadership
+from foldline.jobs.retention import clean
 from foldline.jobs.states import State
 from foldline.jobs.tickets import BrokerUnavailable
 
@@ -33,6 +34,9 @@ log = logging.getLogger(__name__)
 DUTY = "sweep"
 TICKETS_A_TICK = 200
 JOBS_A_TICK = 500
+LOOK_S = 1.0
+CLEAN_EVERY_S = 3600.0
+SURELY_REPORTED_S = 60.0  # by then a worker has said which ticket it holds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +48,8 @@ class Swept:
     expired: int = 0
     published: int = 0
     withdrawn: int = 0
+    forgotten: int = 0
+    removed: int = 0
 
 
 class Sweeper:
@@ -52,9 +58,12 @@ class Sweeper:
     def __init__(self, *, name: str = "") -> None:
         self.name = name or f"{socket.gethostname()}:{os.getpid()}"
         self._contact_since: float | None = None
+        self._redis_run = ""
+        self._clean_at = 0.0
 
     def run(self, stop: threading.Event) -> None:
-        """Sweep until `stop` is set. A database that is away ends no sweeper."""
+        """Sweep until `stop` is set, and at once when Redis has restarted. A database that is
+        away ends no sweeper."""
         while not stop.is_set():
             try:
                 swept = self.sweep()
@@ -62,10 +71,26 @@ class Sweeper:
                 self._contact_since = None
                 log.warning("sweep failed", extra={"reason": str(error)})
             else:
-                if swept != Swept() and swept.led:
+                if swept not in (Swept(), Swept(led=False)):
                     log.info("swept", extra=swept.__dict__)
             connection.close()
-            stop.wait(settings.SWEEP_S)
+            self._wait(stop)
+
+    def _wait(self, stop: threading.Event) -> None:
+        """Until the next tick is due, or Redis is another one than before."""
+        due = time.monotonic() + settings.SWEEP_S
+        while time.monotonic() < due and not stop.wait(min(LOOK_S, settings.SWEEP_S)):
+            if self._redis_restarted():
+                log.warning("Redis has restarted")
+                return
+
+    def _redis_restarted(self) -> bool:
+        try:
+            seen = tickets.publisher().run_id()
+        except BrokerUnavailable:
+            return False
+        known, self._redis_run = self._redis_run, seen
+        return known not in ("", seen)
 
     def sweep(self) -> Swept:
         """One tick. Raises DatabaseError; Redis being away only skips the tickets."""
@@ -76,8 +101,17 @@ class Sweeper:
         lost = requeue_lost(now=now) if self._may_judge_leases() else 0
         expired = expire_due(now=now)
         bury_silent_workers(before=now - timedelta(seconds=3 * settings.LEASE_S))
-        published, withdrawn = settle_tickets(now=now)
-        return Swept(lost=lost, expired=expired, published=published, withdrawn=withdrawn)
+        removed = self._clean(now)
+        settled = settle_tickets(now=now)
+        return replace(settled, lost=lost, expired=expired, removed=removed)
+
+    def _clean(self, now: datetime) -> int:
+        """Once an hour, take away what has been kept long enough."""
+        if time.monotonic() < self._clean_at:
+            return 0
+        self._clean_at = time.monotonic() + CLEAN_EVERY_S
+        removed = clean(now=now)
+        return removed.jobs + removed.files
 
     def _may_judge_leases(self) -> bool:
         """False until contact with the database has lasted a lease and two heartbeats.
@@ -120,22 +154,28 @@ def expire_due(*, now: datetime) -> int:
     return sum(services.expire(job_id, now=now) for job_id in due[:JOBS_A_TICK])
 
 
-def settle_tickets(*, now: datetime) -> tuple[int, int]:
-    """Send the tickets that are missing and take back those nobody needs: (sent, taken)."""
-    published = withdrawn = 0
+def settle_tickets(*, now: datetime) -> Swept:
+    """Send missing tickets, take back those nobody needs, forget those of dead workers."""
+    swept = Swept()
     for revision in Revision.objects.exclude(state="draft").select_related("model"):
         queue = tickets.queue_name(revision.model.name, number=revision.number)
         try:
-            sent, taken = _settle_queue(queue, revision, now=now)
+            published, withdrawn = _settle_queue(queue, revision, now=now)
+            forgotten = _forget_dead(queue, revision)
         except BrokerUnavailable as error:
             log.warning("tickets not settled", extra={"queue": queue, "reason": str(error)})
             break
-        published += sent
-        withdrawn += taken
-    return published, withdrawn
+        swept = replace(
+            swept,
+            published=swept.published + published,
+            withdrawn=swept.withdrawn + withdrawn,
+            forgotten=swept.forgotten + forgotten,
+        )
+    return swept
 
 
 def _settle_queue(queue: str, revision: Revision, *, now: datetime) -> tuple[int, int]:
+    """(tickets sent, tickets taken back)"""
     # Read in this order: jobs that come or go in between make the surplus look smaller.
     ready = tickets.publisher().ready(queue)
     waiting = 0 if services.paused(revision.model_id) else claimable(revision.id, now=now).count()
@@ -148,3 +188,15 @@ def _settle_queue(queue: str, revision: Revision, *, now: datetime) -> tuple[int
         tickets.publisher().withdraw(queue, count=surplus)
         return 0, surplus
     return 0, 0
+
+
+def _forget_dead(queue: str, revision: Revision) -> int:
+    """Forget the tickets that only a dead worker can have held.
+
+    Left alone they would come back when their visibility timeout passes, find nothing, and
+    make every count of this queue wrong until then.
+    """
+    taken = tickets.publisher().held(queue, since=time.time() - SURELY_REPORTED_S)
+    dead = taken - held_tickets(revision.id) if taken else set()
+    tickets.publisher().forget(queue, dead)
+    return len(dead)

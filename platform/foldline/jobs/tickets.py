@@ -12,6 +12,7 @@ import logging
 import threading
 import time
 from base64 import b64encode
+from collections.abc import Collection
 from functools import cache
 from typing import Any
 from uuid import uuid4
@@ -90,6 +91,29 @@ class Publisher:
     def withdraw(self, queue: str, *, count: int) -> None:
         """Take tickets back that nobody needs any more."""
         self._guarded(lambda: self._redis.rpop(queue, count))
+
+    def run_id(self) -> str:
+        """Changes with every start of Redis, which may have come back empty."""
+        return str(self._guarded(lambda: self._redis.info("server"))["run_id"])
+
+    def held(self, queue: str, *, since: float) -> set[str]:
+        """Ids of tickets that workers took before `since` (epoch seconds) and did not
+        acknowledge: those of busy workers, and those of dead ones."""
+        index = f"unacked_index.{queue}"
+        tags = self._guarded(lambda: self._redis.zrangebyscore(index, "-inf", since))
+        return {tag.decode() for tag in tags}
+
+    def forget(self, queue: str, ids: Collection[str]) -> None:
+        """Drop tickets of workers that are gone. Their jobs are in line again, with new ones."""
+
+        def command() -> None:
+            with self._redis.pipeline() as both:
+                both.zrem(f"unacked_index.{queue}", *ids)
+                both.hdel(f"unacked.{queue}", *ids)
+                both.execute()
+
+        if ids:
+            self._guarded(command)
 
     def _guarded(self, command: Any) -> Any:
         if time.monotonic() < self._rest_until:

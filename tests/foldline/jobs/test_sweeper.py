@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -15,9 +17,10 @@ from foldline.fleet.services import register
 from foldline.jobs import services, tickets
 from foldline.jobs.models import Attempt, Job, QueueState
 from foldline.jobs.services import claim
-from foldline.jobs.sweeper import TICKETS_A_TICK, Sweeper, Swept, lead
+from foldline.jobs.sweeper import LOOK_S, TICKETS_A_TICK, Sweeper, Swept, lead
 from foldline.tenants.models import Tenant
 from tests.redis_server import RedisServer, running_redis
+from tests.worker_process import wait_until
 
 MakeJob = Callable[..., UUID]
 QUEUE = "foldline.sleepy.r1"
@@ -152,6 +155,54 @@ class TestTickets:
         assert tickets.publisher().ready(QUEUE) == 0
         Sweeper().sweep()
         assert tickets.publisher().ready(QUEUE) == 4
+
+
+class TestDeadWorkersTickets:
+    """Tickets a dead worker held are dropped; those of living ones are theirs."""
+
+    def held_ticket(self, server: RedisServer, name: str, *, age_s: float) -> None:
+        with server.client() as client:
+            client.hset(f"unacked.{QUEUE}", name, "[]")
+            client.zadd(f"unacked_index.{QUEUE}", {name: time.time() - age_s})
+
+    def test_they_are_forgotten(self, revision: Revision, server: RedisServer) -> None:
+        register(name="w1", revision_id=revision.id, node="here", pid=1)
+        Worker.objects.update(last_seen=database_now() + timedelta(hours=1), ticket="living")
+        for name in ("living", "dead"):
+            self.held_ticket(server, name, age_s=1000)
+        self.held_ticket(server, "young", age_s=1)
+        assert Sweeper().sweep().forgotten == 1
+        with server.client() as client:
+            assert client.hkeys(f"unacked.{QUEUE}") == [b"living", b"young"]
+            assert client.zcard(f"unacked_index.{QUEUE}") == 2
+
+    def test_a_worker_that_is_gone_holds_nothing(
+        self, revision: Revision, server: RedisServer
+    ) -> None:
+        register(name="w1", revision_id=revision.id, node="here", pid=1)
+        Worker.objects.update(state="gone", ticket="dead")
+        self.held_ticket(server, "dead", age_s=1000)
+        assert Sweeper().sweep().forgotten == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_redis_that_restarted_is_noticed_before_the_next_tick(
+    make_job: MakeJob, server: RedisServer, settings: Settings
+) -> None:
+    settings.SWEEP_S = 3600.0
+    stop = threading.Event()
+    thread = threading.Thread(target=Sweeper().run, args=(stop,))
+    make_job()
+    thread.start()
+    try:
+        wait_until(lambda: tickets.Publisher(server.url).ready(QUEUE) == 1)
+        time.sleep(2 * LOOK_S)  # the sweeper has seen this Redis by now
+        server.kill()
+        server.start()
+        wait_until(lambda: tickets.Publisher(server.url).ready(QUEUE) == 1)
+    finally:
+        stop.set()
+        thread.join()
 
 
 class TestLeadership:

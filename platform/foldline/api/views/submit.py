@@ -44,7 +44,9 @@ class SubmitView(ApiView):
         parameters=(IDEMPOTENCY_KEY,),
         errors=(400, 404, 410, 411, 413, 415, 422),
         detail="Accepted means kept: the job will end in a result or a reason. Repeat a submit"
-        " that got no answer with the same `Idempotency-Key`: it never makes a second job.",
+        " that got no answer with the same `Idempotency-Key`: it never makes a second job. An equal"
+        " call that is running or was answered before is not computed again: see `coalesced_with`"
+        " and `cache`.",
     )
     def post(self, request: HttpRequest, model: str) -> HttpResponse:
         caller = caller_of(request, scope=self.scope)
@@ -53,7 +55,7 @@ class SubmitView(ApiView):
             caller=caller, model=live, payload=json_body(request), headers=request.META
         )
         submitted = services.submit(call)
-        if submitted.replayed:
+        if submitted.replayed or submitted.coalesced_with or submitted.cache_of:
             job = selectors.job_of(tenant_id=caller.tenant_id, job_id=submitted.job_id)
             body = job_body(job, position=selectors.position_of(job))
         else:

@@ -1,0 +1,66 @@
+"""What is kept, and for how long. Files go only when no job needs them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.conf import settings
+from django.db.models import Exists, OuterRef
+
+from foldline.artifacts import services as artifacts
+from foldline.artifacts.models import Artifact
+from foldline.jobs.models import Job, JobArtifact
+from foldline.jobs.states import TERMINAL
+
+A_TICK = 500
+
+
+@dataclass(frozen=True, kw_only=True)
+class Removed:
+    """What one round took away."""
+
+    keys: int = 0
+    jobs: int = 0
+    files: int = 0
+
+
+def clean(*, now: datetime) -> Removed:
+    """One bounded round. Jobs that are not finished are never touched.
+
+    A job that others were answered from is kept as long as they are: it is their cache.
+    """
+    return Removed(
+        keys=_forget_keys(before=now - timedelta(days=settings.KEEP_KEYS_DAYS)),
+        jobs=_remove_jobs(before=now - timedelta(days=settings.KEEP_JOBS_DAYS)),
+        files=_remove_files(before=now - timedelta(days=settings.KEEP_FILES_DAYS)),
+    )
+
+
+def _forget_keys(*, before: datetime) -> int:
+    """An idempotency key that is old enough may name a new job."""
+    old = Job.objects.filter(created_at__lt=before, state__in=TERMINAL).exclude(idempotency_key="")
+    return Job.objects.filter(id__in=list(old.values_list("id", flat=True)[:A_TICK])).update(
+        idempotency_key=""
+    )
+
+
+def _remove_jobs(*, before: datetime) -> int:
+    heirs = Job.objects.filter(finished_at__gte=before)
+    old = Job.objects.filter(
+        ~Exists(heirs.filter(cache_of=OuterRef("pk"))),
+        ~Exists(Job.objects.filter(attached_to=OuterRef("pk")).exclude(state__in=TERMINAL)),
+        state__in=TERMINAL,
+        finished_at__lt=before,
+    )
+    chosen = list(old.values_list("id", flat=True)[:A_TICK])
+    Job.objects.filter(id__in=chosen).delete()
+    return len(chosen)
+
+
+def _remove_files(*, before: datetime) -> int:
+    """Files no job names, and that nobody has uploaded again lately."""
+    needed = JobArtifact.objects.filter(artifact=OuterRef("pk"))
+    unneeded = Artifact.objects.filter(~Exists(needed), used_at__lt=before)
+    chosen = list(unneeded.values_list("id", flat=True)[:A_TICK])
+    return sum(artifacts.remove(artifact_id, unused_since=before) for artifact_id in chosen)
