@@ -20,7 +20,7 @@ CATALOGUE: dict[str, type[FoldlineError]] = {}
 
 def shown(value: object, *, most: int = SHOWN_CHARACTERS) -> str:
     """A caller's value as it may be repeated: short, and without control characters."""
-    if isinstance(value, dict | list):
+    if isinstance(value, dict | list) and len(value) > most // 8:
         return f"{'an object' if isinstance(value, dict) else 'a list'} of {len(value)}"
     text = value if isinstance(value, str) else json.dumps(value, default=repr)
     clean = "".join(c for c in text[: 2 * most] if c.isprintable())

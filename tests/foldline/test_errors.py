@@ -97,8 +97,10 @@ def test_a_wait_is_told() -> None:
         (True, "true"),
         (None, "null"),
         (1.5, "1.5"),
-        ({"a": 1}, "an object of 1"),
-        ([1, 2], "a list of 2"),
+        ({"position": 5, "letter": "*"}, '{"position": 5, "letter": "*"}'),
+        (dict.fromkeys(range(9)), "an object of 9"),
+        ([1, 2], "[1, 2]"),
+        ([0] * 9, "a list of 9"),
         ("\ud800x", "x"),
     ],
 )
