@@ -1,6 +1,6 @@
 # The one door for tools. Without make: each recipe below is what you type, see README.md.
 .DEFAULT_GOAL := help
-.PHONY: help setup up demo test lint types arch lock check bench
+.PHONY: help setup up demo test lint types arch lock check bench chaos
 
 PY := .venv/bin/python
 
@@ -43,3 +43,8 @@ lock: ## Resolve the pins again (scripts/lock --upgrade moves them)
 
 bench: setup ## Every figure, one JSON line each
 	@$(PY) -m benchmarks
+
+EFFECTIVE ?= 30
+chaos: ## Break things until EFFECTIVE=30 faults have hit, then check every promise
+	@scripts/setup --dev
+	@$(PY) -m benchmarks.chaos --effective $(EFFECTIVE)

@@ -21,6 +21,9 @@ graceful_timeout = 30
 # One path for every gunicorn of a user, by default; nothing here needs it.
 control_socket_disable = True
 
+# Its sessions with the database are impatient: foldline/settings.py.
+os.environ["FOLDLINE_ROLE"] = "gateway"
+
 # All processes add to one set of counters. The client library reads the variable on import.
 metrics = home() / "metrics"
 os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(metrics)

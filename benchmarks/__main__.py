@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-MEASUREMENTS = ("accept", "roundtrip", "footprint")
+MEASUREMENTS = ("accept", "roundtrip", "footprint", "broker_down", "storm", "recovery")
 
 
 def main() -> int:

@@ -19,11 +19,15 @@ def figure(
     *,
     unit: str,
     at_most: float | None = None,
+    exactly: float | None = None,
     **more: Any,
 ) -> dict[str, Any]:
     """One figure. `ok` is None when nothing was aimed at: the value is told for itself."""
-    target = None if at_most is None else f"<= {at_most:g}"
-    ok = None if at_most is None else value <= at_most
+    target, ok = None, None
+    if at_most is not None:
+        target, ok = f"<= {at_most:g}", value <= at_most
+    elif exactly is not None:
+        target, ok = f"= {exactly:g}", value == exactly
     value = round(value, 3)
     return {"name": name, "value": value, "unit": unit, "target": target, "ok": ok, **more}
 

@@ -43,7 +43,7 @@ def measure() -> list[dict[str, Any]]:
         bare = running.enter_context(_bare_celery())
         ours, theirs = _in_turns(lambda: _job(agent), bare)
     ratio = statistics.median(ours) / statistics.median(theirs)
-    on = {"database": stage.database(), "pairs": PAIRS}
+    on: dict[str, Any] = {"database": stage.database(), "pairs": PAIRS}
     return [
         figure("roundtrip_ratio", ratio, unit="ratio", at_most=TARGET, **on),
         *_spread("roundtrip", ours, on),

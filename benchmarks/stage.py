@@ -27,13 +27,13 @@ ROOT = Path(__file__).resolve().parents[1]
 PLUGINS = ROOT / "tests" / "plugins"
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
-PORT, REDIS_PORT, FLOWER_PORT = _free_port(), _free_port(), _free_port()
+PORT, REDIS_PORT, FLOWER_PORT = free_port(), free_port(), free_port()
 HOME = Path(tempfile.mkdtemp(prefix="foldline-bench-"))
 atexit.register(shutil.rmtree, HOME, ignore_errors=True)
 os.environ.update(
@@ -105,6 +105,12 @@ def worker(model: str, *, ready: Callable[[], bool]) -> Iterator[int]:
         yield pid
 
 
+@contextmanager
+def sweeper() -> Iterator[int]:
+    with process(sys.executable, "manage.py", "sweeper", ready=lambda: True) as pid:
+        yield pid
+
+
 def listens(port: int) -> bool:
     """Does somebody answer on this port of ours?"""
     try:
@@ -121,10 +127,13 @@ def prepare() -> str:
     python.parent.mkdir(parents=True)
     python.symlink_to(sys.executable)
     sync(discover([PLUGINS]))
-    revision = Revision.objects.get(model__name="sleepy")
-    publish(revision, by=None)
+    set_live("sleepy")
     _, key = issue_key(ensure_tenant("bench", name="Benchmarks"), name="bench")
     return key
+
+
+def set_live(model: str) -> None:
+    publish(Revision.objects.get(model__name=model), by=None)
 
 
 def get(path: str, *, key: str = "") -> tuple[int, bytes]:
@@ -144,9 +153,10 @@ def get(path: str, *, key: str = "") -> tuple[int, bytes]:
 class Agent:
     """A caller that keeps its connection."""
 
-    def __init__(self, key: str) -> None:
+    def __init__(self, key: str, **headers: str) -> None:
         self._connection = HTTPConnection("127.0.0.1", PORT, timeout=60)
-        self._headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
+        usual = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
+        self._headers = {**usual, **headers}
 
     def post(self, path: str, body: bytes) -> dict[str, Any]:
         return self._ask("POST", path, body)

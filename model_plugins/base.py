@@ -82,6 +82,21 @@ class JobContext(Protocol):
         """Add a warning that is shown beside the result."""
         ...
 
+    def save_checkpoint(self, data: bytes, *, step: int) -> None:
+        """Keep what is done for the next attempt of this job, should this one be lost.
+
+        At most 64 MB, at steps that rise; a newer one replaces the one before. Returns at
+        once. Save when losing the work since the last one would hurt: every few seconds.
+        """
+        ...
+
+    def resume(self) -> bytes | None:
+        """What an earlier attempt of this very job saved last, whole and unchanged; else None.
+
+        The same inputs, seed, revision and way of running them (degraded or not).
+        """
+        ...
+
 
 @dataclass(frozen=True, kw_only=True)
 class OutputFile:
@@ -130,17 +145,12 @@ class Degrades(Protocol):
     """Optional: a smaller way to run the same job after it ran out of memory."""
 
     def degrade(self, inputs: Inputs) -> Inputs | None:
-        """Inputs that need less memory and give an equally valid answer, or None."""
+        """Inputs that need less memory and give an equally valid answer, or None.
+
+        Called by the platform before the second attempt, which then gets these inputs and
+        tells its caller so by a warning. They need not fit the input schema.
+        """
         ...
-
-
-@runtime_checkable
-class Checkpoints(Protocol):
-    """Optional: keep what is done, for the next attempt of the same job."""
-
-    def save_checkpoint(self, folder: Path) -> None: ...
-
-    def resume(self, folder: Path) -> None: ...
 
 
 @runtime_checkable

@@ -16,7 +16,7 @@ from typing import Any, Self
 from model_plugins.answers import answer, failure
 from model_plugins.base import Batches
 from model_plugins.contexts import Job, Loading, Phases
-from model_plugins.frames import FILE_KEY
+from model_plugins.frames import FILE_KEY, RESUME_FILE
 from model_plugins.loading import import_plugin, verified_weights
 from model_plugins.manifest import read_manifest
 
@@ -26,19 +26,34 @@ class LocalJobContext(Job):
     when it has come as far as `cancel_at`."""
 
     def __init__(
-        self, inputs: Mapping[str, Any], *, seed: int, scratch: Path, cancel_at: float
+        self,
+        inputs: Mapping[str, Any],
+        *,
+        seed: int,
+        scratch: Path,
+        cancel_at: float,
+        resume: bytes | None,
     ) -> None:
+        checkpoints = scratch.with_name(f"{scratch.name}-checkpoints")
+        checkpoints.mkdir(exist_ok=True)
+        if resume is not None:
+            (checkpoints / RESUME_FILE).write_bytes(resume)
         item = {"job": scratch.name, "attempt": 1, "seed": seed, "scratch": scratch}
         super().__init__(
-            {**item, "inputs": inputs},
+            {**item, "inputs": inputs, "checkpoints": checkpoints},
             is_cancelled=lambda: max(self.fractions, default=0.0) >= cancel_at,
             send=lambda *_: None,
         )
         self.fractions: list[float] = []
+        self.saved: list[bytes] = []
 
     def progress(self, fraction: float, *, stage: str = "", message: str = "") -> None:
         self.fractions.append(fraction)
         super().progress(fraction, stage=stage, message=message)
+
+    def save_checkpoint(self, data: bytes, *, step: int) -> None:
+        super().save_checkpoint(data, step=step)
+        self.saved.append(data)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +65,8 @@ class Outcome:
     warnings: Sequence[Mapping[str, str]]
     files: Mapping[str, Path]
     fractions: Sequence[float]
+    saved: Sequence[bytes]
+    """Every checkpoint, in order."""
 
 
 class Bench:
@@ -76,11 +93,18 @@ class Bench:
         self._home.cleanup()
 
     def context(
-        self, inputs: Mapping[str, Any], *, seed: int = 0, cancel_at: float = math.inf
+        self,
+        inputs: Mapping[str, Any],
+        *,
+        seed: int = 0,
+        cancel_at: float = math.inf,
+        resume: bytes | None = None,
     ) -> LocalJobContext:
-        """A job with an empty scratch folder of its own."""
+        """A job with an empty scratch folder of its own; `resume`: a checkpoint to go on from."""
         scratch = Path(tempfile.mkdtemp(prefix="job-", dir=self._home.name))
-        return LocalJobContext(inputs, seed=seed, scratch=scratch, cancel_at=cancel_at)
+        return LocalJobContext(
+            inputs, seed=seed, scratch=scratch, cancel_at=cancel_at, resume=resume
+        )
 
     def run(self, job: LocalJobContext) -> Outcome:
         """One job by `infer`."""
@@ -107,6 +131,7 @@ def _outcome(told: Mapping[str, Any], context: LocalJobContext) -> Outcome:
         warnings=context.warnings,
         files={name: file.path for name, file in context.outputs.items() if file.path.is_file()},
         fractions=context.fractions,
+        saved=context.saved,
     )
 
 

@@ -6,6 +6,7 @@ They implement `base.LoadContext` and `base.JobContext`. Standard library only.
 from __future__ import annotations
 
 import math
+import os
 import re
 import time
 from collections.abc import Callable, Mapping
@@ -14,7 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from model_plugins.base import OutputFile
-from model_plugins.frames import FILE_NAME, plain_text
+from model_plugins.frames import (
+    FILE_NAME,
+    MAX_CHECKPOINT_BYTES,
+    RESUME_FILE,
+    plain_text,
+)
 
 PROGRESS_PER_S = 10
 MAX_WARNINGS = 20
@@ -82,6 +88,8 @@ class Job:
         self.inputs: Mapping[str, Any] = item["inputs"]
         self.outputs: dict[str, OutputFile] = {}
         self.warnings: list[dict[str, str]] = []
+        self._checkpoints = Path(item["checkpoints"])
+        self._saved_step = -1
         self._is_cancelled = is_cancelled
         self._send = send
         self._fraction = 0.0
@@ -127,3 +135,22 @@ class Job:
             self.warnings.append(
                 {"code": plain_text(code, limit=64), "message": plain_text(message, limit=500)}
             )
+
+    def save_checkpoint(self, data: bytes, *, step: int) -> None:
+        if step <= self._saved_step:
+            raise ValueError(f"checkpoints go forward: step {step} after {self._saved_step}")
+        if len(data) > MAX_CHECKPOINT_BYTES:
+            raise ValueError(f"a checkpoint has at most {MAX_CHECKPOINT_BYTES} bytes")
+        self._saved_step = step
+        # Written beside and renamed: the host never sees half of one.
+        file = self._checkpoints / f"step-{step}"
+        partial = self._checkpoints / "partial"
+        partial.write_bytes(data)
+        os.replace(partial, file)
+        self._send("checkpoint", {"job": self.job_id, "step": step, "file": file.name})
+
+    def resume(self) -> bytes | None:
+        try:
+            return (self._checkpoints / RESUME_FILE).read_bytes()
+        except FileNotFoundError:
+            return None

@@ -5,12 +5,13 @@ and `type`. Standard library only: both ends import it, each with its own interp
 
 Host to plugin
     load    {plugin: {name, folder, entry}, device, threads, weights, limits}
-    infer   {call, items: [{job, attempt, inputs, seed, scratch}]}
+    infer   {call, items: [{job, attempt, inputs, seed, scratch, checkpoints, ran_out}]}
     cancel  {call, job}
 Plugin to host
     ready   {phases, device, peak_rss_bytes}
     broken  {error}                          the plugin could not be loaded
     progress {job, fraction, stage, message}
+    checkpoint {job, step, file}             a file in the item's folder `checkpoints`
     done    {call, items: [{job, result, files, warnings} | {job, error, warnings}],
              peak_rss_bytes}
 """
@@ -25,9 +26,12 @@ from typing import Any, NoReturn
 VERSION = 1
 MAX_FRAME_BYTES = 32 * 1024 * 1024
 MAX_RESULT_BYTES = 64 * 1024
+MAX_CHECKPOINT_BYTES = 64 * 1024 * 1024
 HEADER = struct.Struct(">I")
 FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
 """Output files: one plain name that is safe in a path, a URL and a download header."""
+RESUME_FILE = "resume"
+"""In an item's folder `checkpoints`: what the attempt before saved, if anything."""
 FILE_KEY = "$file"
 """`{"$file": name}` inside a result stands for an output file."""
 

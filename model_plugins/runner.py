@@ -18,12 +18,12 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
 from model_plugins.answers import answer, describe, failure
-from model_plugins.base import Batches, OutputInvalid, Plugin
+from model_plugins.base import Batches, Degrades, Inputs, OutputInvalid, Plugin
 from model_plugins.contexts import Job, Loading, Phases
 from model_plugins.frames import HEADER, Frame, FrameError, body_length, decode, encode
 from model_plugins.loading import import_plugin, verified_weights
@@ -146,12 +146,44 @@ def _call(plugin: Plugin, frame: Frame, *, inbox: Inbox, wire: Wire) -> dict[str
         name = item["job"]
         return Job(item, is_cancelled=lambda: inbox.is_cancelled(call, name), send=wire.send)
 
+    if len(items) == 1 and items[0]["ran_out"]:
+        answer_again = _again(plugin, items[0], job)
+        return {"call": call, "items": [answer_again], "peak_rss_bytes": _peak_rss()}
     answers = None
     if len(items) > 1 and isinstance(plugin, Batches):
         answers = _together(plugin, [job(item) for item in items])
     if answers is None:
         answers = [_alone(plugin, job(item)) for item in items]
     return {"call": call, "items": answers, "peak_rss_bytes": _peak_rss()}
+
+
+def _again(
+    plugin: Plugin, item: Mapping[str, Any], job: Callable[[Mapping[str, Any]], Job]
+) -> dict[str, Any]:
+    """The second try of a job that ran out of memory: in a smaller way, or not at all.
+
+    What ran out in a call with others is run as it is when there is no smaller way: alone
+    it may fit.
+    """
+    ran_out = item["ran_out"]
+    try:
+        smaller = _degraded(plugin, item["inputs"])
+    except Exception as error:
+        return failure(error, job(item))
+    if smaller is None:
+        return _alone(plugin, job(item)) if ran_out["together"] else _same_again(item)
+    context = job({**item, "inputs": smaller})
+    context.warn("degraded", "It ran out of memory and was run again in a way that needs less.")
+    return _alone(plugin, context)
+
+
+def _degraded(plugin: Plugin, inputs: Inputs) -> Inputs | None:
+    return plugin.degrade(inputs) if isinstance(plugin, Degrades) else None
+
+
+def _same_again(item: Mapping[str, Any]) -> dict[str, Any]:
+    told = {"code": item["ran_out"]["code"], "message": item["ran_out"]["message"]}
+    return {"job": item["job"], "error": told, "warnings": []}
 
 
 def _together(plugin: Batches, jobs: Sequence[Job]) -> list[dict[str, Any]] | None:

@@ -153,6 +153,11 @@ def _examine_example(bench: Bench, number: int, examiner: _Examiner) -> None:
         f"{name} gives the same answer twice",
         lambda: _check_same(first, _run(bench, inputs, seed=SEED)),
     )
+    if first.saved:
+        examiner.check(
+            f"{name} gives the same answer from its first checkpoint",
+            lambda: _check_same(first, _run(bench, inputs, seed=SEED, resume=first.saved[0])),
+        )
     if isinstance(bench.plugin, Batches):
         examiner.check(
             f"{name} gives the same answer in a batch", lambda: _check_batch(bench, inputs, first)
@@ -198,9 +203,11 @@ def _example(manifest: Manifest, number: int) -> dict[str, Any]:
     return inputs
 
 
-def _run(bench: Bench, inputs: Mapping[str, Any], *, seed: int) -> Outcome:
+def _run(
+    bench: Bench, inputs: Mapping[str, Any], *, seed: int, resume: bytes | None = None
+) -> Outcome:
     given = copy.deepcopy(inputs)
-    outcome = bench.run(bench.context(given, seed=seed))
+    outcome = bench.run(bench.context(given, seed=seed, resume=resume))
     if outcome.error is not None:
         raise ContractError(f"{outcome.error['code']}: {outcome.error['message']}")
     if given != inputs:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from celery import Celery
 from django.conf import settings
+from kombu.transport import TRANSPORT_ALIASES
 
 from foldline.jobs.tickets import transport_options
+
+# Under the name `redis`, which is also the one that Flower knows.
+TRANSPORT_ALIASES.update(redis="tasks.broker:Transport", rediss="tasks.broker:Transport")
 
 app = Celery("foldline", broker=settings.REDIS_URL, include=["tasks.serve"])
 app.conf.update(
@@ -25,6 +29,9 @@ app.conf.update(
     worker_cancel_long_running_tasks_on_connection_loss=False,
     broker_connection_retry_on_startup=True,
     broker_connection_max_retries=None,
+    # A Redis that is full, read-only or out of disk refuses commands. That passes, like a
+    # lost connection, and ends no worker.
+    broker_channel_error_retry=True,
     worker_send_task_events=True,
     task_send_sent_event=True,
     worker_hijack_root_logger=False,

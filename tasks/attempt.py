@@ -16,7 +16,11 @@ from foldline.artifacts import services as artifacts
 from foldline.artifacts.services import Stored
 from foldline.errors import BodyTooLarge, Storage, job_error
 from foldline.jobs import services as jobs
+from foldline.jobs.checkpoints import discard
 from foldline.jobs.claims import ClaimedJob, Fenced, Usage
+from foldline.jobs.retries import CRASHES, OUT_OF_MEMORY
+from foldline.jobs.states import State
+from tasks import checkpoints
 from tasks.heartbeat import Heartbeat
 from tasks.host import (
     Answer,
@@ -25,9 +29,11 @@ from tasks.host import (
     NotReady,
     PluginDied,
     PluginHost,
+    Saved,
     Stop,
     Stopped,
 )
+from tasks.layout import lay_out
 
 log = logging.getLogger(__name__)
 
@@ -60,13 +66,14 @@ class Attempt:
         self._began = time.monotonic()
         self._ends = self._began + min(job.seconds_left for job in claimed)
         self._usage = Usage()
+        self._warnings: dict[str, list[dict[str, str]]] = {}
 
     def run(self, host: PluginHost, heartbeat: Heartbeat) -> list[Outcome]:
         """Compute and record; one outcome a job. Raises nothing of the plugin's doing."""
         heartbeat.hold(job.fence for job in self._claimed)
         try:
             record = self._call(host, heartbeat)
-            return [self._durably(job, record) for job in self._claimed]
+            return [self._ended(job, record) for job in self._claimed]
         finally:
             heartbeat.release()
             shutil.rmtree(self._scratch, ignore_errors=True)
@@ -74,15 +81,16 @@ class Attempt:
     def _call(self, host: PluginHost, heartbeat: Heartbeat) -> Callable[[ClaimedJob], Outcome]:
         """Ask the plugin, and give what is to be recorded for each job."""
         try:
-            items = [self._item(job) for job in self._claimed]
+            laid = [lay_out(job, self._scratch) for job in self._claimed]
         except (OSError, Storage) as error:
             return self._failure("storage", f"The inputs could not be laid out: {error}")
+        self._warnings = {each.item.job: each.warnings for each in laid}
         try:
-            answers = self._ask(host, items, heartbeat)
+            answers = self._ask(host, [each.item for each in laid], heartbeat)
         except PluginDied as death:
             return self._failure(death.code, death.message)
         except DeadlinePassed:
-            return self._failure("deadline_exceeded", "")
+            return self._late
         except Stopped as stopped:
             return self._stopped if stopped.reason == "cancel" else self._lost
         self._usage = Usage(peak_memory_bytes=host.peak_rss_bytes)
@@ -100,32 +108,22 @@ class Attempt:
                     progress=lambda job, seen: heartbeat.show(
                         job, fraction=seen.fraction, stage=seen.stage, message=seen.message
                     ),
+                    saved=lambda saved: self._keep(saved, heartbeat),
                 )
             except NotReady:
                 if (stop := self._stop(heartbeat)) is not None:
                     raise Stopped(stop.reason) from None
                 if self._seconds_left() <= 0:
                     raise DeadlinePassed from None
+                if host.gave_up is not None:
+                    # Another worker may do it; this one leaves with the next ticket.
+                    message = "The model did not load again on the worker that had the job."
+                    raise PluginDied("worker_lost", message) from None
                 host.ready.wait(0.1)
 
-    def _item(self, job: ClaimedJob) -> Item:
-        folder = self._scratch / str(job.fence.job_id)
-        files = folder / "inputs"
-        files.mkdir(parents=True)
-        inputs: dict[str, Any] = dict(job.inputs)
-        for number, file in enumerate(job.files):
-            path = files / f"{number}{Path(file.name).suffix}"
-            artifacts.materialise(tenant_id=job.tenant_id, sha256=file.sha256, target=path)
-            inputs = _placed(inputs, file.pointer, str(path))
-        work = folder / "work"
-        work.mkdir()
-        return Item(
-            job=str(job.fence.job_id),
-            attempt=job.fence.attempt,
-            inputs=inputs,
-            seed=job.seed,
-            scratch=work,
-        )
+    def _keep(self, saved: Saved, heartbeat: Heartbeat) -> None:
+        job = next(job for job in self._claimed if str(job.fence.job_id) == saved.job)
+        checkpoints.keep(job, saved, heartbeat)
 
     def _seconds_left(self) -> float:
         return self._ends - time.monotonic()
@@ -140,6 +138,12 @@ class Attempt:
         if unwanted == names:
             return Stop(reason="cancel")
         return Stop(reason="cancel", jobs=frozenset(unwanted)) if unwanted else None
+
+    def _ended(self, job: ClaimedJob, record: Callable[[ClaimedJob], Outcome]) -> Outcome:
+        outcome = self._durably(job, record)
+        if outcome.state in ("succeeded", "failed", "cancelled"):
+            discard(job.fence.job_id)
+        return outcome
 
     def _durably(self, job: ClaimedJob, record: Callable[[ClaimedJob], Outcome]) -> Outcome:
         """Record, and keep trying while the database is away: the work is done and paid for."""
@@ -181,7 +185,7 @@ class Attempt:
             job.fence,
             result=_with_files(answer.result, stored),
             artifacts=[(name, artifact.id) for name, artifact in stored.items()],
-            warnings=answer.warnings,
+            warnings=[*self._warnings[answer.job], *answer.warnings],
             usage=self._usage,
         )
         return self._outcome(job, "succeeded")
@@ -190,9 +194,18 @@ class Attempt:
         error = job_error(code, message)
         return lambda job: self._fail(job, error)
 
+    def _late(self, job: ClaimedJob) -> Outcome:
+        """The time of one was up, which ended the call for all of them."""
+        if self._began + job.seconds_left <= time.monotonic():
+            return self._fail(job, job_error("deadline_exceeded"))
+        return self._fail(job, job_error("worker_lost", "Another job of its call ran too long."))
+
     def _fail(self, job: ClaimedJob, error: Mapping[str, Any]) -> Outcome:
+        if error["code"] in OUT_OF_MEMORY | CRASHES and len(self._claimed) > 1:
+            error = _among(error, len(self._claimed))
         state = jobs.fail(job.fence, error=error, usage=self._usage)
-        return self._outcome(job, "failed" if state == "failed" else "requeued", str(error["code"]))
+        shown = "requeued" if state == State.QUEUED else state.value
+        return self._outcome(job, shown, str(error["code"]))
 
     def _stopped(self, job: ClaimedJob) -> Outcome:
         jobs.stopped(job.fence)
@@ -217,6 +230,11 @@ def _details(error: Mapping[str, Any]) -> dict[str, Any]:
     return details
 
 
+def _among(error: Mapping[str, Any], batch: int) -> dict[str, Any]:
+    """The error with the number of jobs in its call: alone, each of them may do."""
+    return {**error, "details": {**error.get("details", {}), "batch": batch}}
+
+
 def _with_files(value: Any, stored: Mapping[str, Stored]) -> Any:
     """The result with every `{"$file": name}` replaced by a reference to its artifact."""
     if isinstance(value, dict):
@@ -237,18 +255,3 @@ def _reference(file: Stored, *, name: str) -> dict[str, Any]:
         "size": file.size,
         "sha256": file.sha256,
     }
-
-
-def _placed(value: Any, pointer: str, new: str) -> Any:
-    """A copy of `value` with `new` at a JSON pointer (RFC 6901)."""
-    if not pointer:
-        return new
-    step, _, rest = pointer[1:].partition("/")
-    step = step.replace("~1", "/").replace("~0", "~")
-    rest = f"/{rest}" if rest else ""
-    if isinstance(value, list):
-        return [
-            _placed(item, rest, new) if str(index) == step else item
-            for index, item in enumerate(value)
-        ]
-    return {**value, step: _placed(value[step], rest, new)}

@@ -7,8 +7,11 @@ from collections.abc import Callable, Sequence
 
 from model_plugins.frames import Frame, FrameError, encode
 from tasks.channel import Channel, Closed
-from tasks.messages import Answer, DeadlinePassed, Item, Progress, Stop, Stopped
-from tasks.plugin_frames import read_answers, read_peak_rss, read_progress
+from tasks.messages import Answer, DeadlinePassed, Item, Progress, Saved, Stop, Stopped
+from tasks.plugin_frames import read_answers, read_checkpoint, read_peak_rss, read_progress
+
+REPORTS = ("progress", "checkpoint")
+"""Frames that may come before `done`."""
 
 
 class CancelWanted(Exception):
@@ -29,6 +32,7 @@ class Call:
         seconds_left: Callable[[], float],
         stop: Callable[[], Stop | None],
         progress: Callable[[str, Progress], None],
+        saved: Callable[[Saved], None],
     ) -> None:
         self.peak_rss_bytes = 0
         self._channel = channel
@@ -36,7 +40,8 @@ class Call:
         self._items = items
         self._jobs = frozenset(item.job for item in items)
         self._told: frozenset[str] = frozenset()
-        self._seconds_left, self._stop, self._progress = seconds_left, stop, progress
+        self._seconds_left, self._stop = seconds_left, stop
+        self._progress, self._saved = progress, saved
 
     def ask(self, frame: bytes) -> None:
         """Send the items. Raises DeadlinePassed, Stopped, Closed; then nothing can follow."""
@@ -46,7 +51,7 @@ class Call:
         """Raises DeadlinePassed, Stopped, CancelWanted, Closed, FrameError."""
         while True:
             frame = self._channel.receive(check=self._check)
-            if frame["type"] == "progress":
+            if frame["type"] in REPORTS:
                 self._report(frame)
                 continue
             self._expect_done(frame)
@@ -65,7 +70,7 @@ class Call:
             self._tell(self._jobs, check=check)
             while True:
                 frame = self._channel.receive(check=check)
-                if frame["type"] != "progress":
+                if frame["type"] not in REPORTS:
                     self._expect_done(frame)
                     return True
         except (_GraceOver, Closed, FrameError):
@@ -100,6 +105,10 @@ class Call:
             self._told |= {job}
 
     def _report(self, frame: Frame) -> None:
+        if frame["type"] == "checkpoint":
+            if (saved := read_checkpoint(frame, self._items)) is not None:
+                self._saved(saved)
+            return
         job, progress = read_progress(frame)
         if job in self._jobs:
             self._progress(job, progress)

@@ -35,6 +35,7 @@ class Heartbeat(threading.Thread):
         self._cancelled: set[str] = set()
         self._fenced: set[str] = set()
         self._progress: dict[str, dict[str, Any]] = {}
+        self._saved: dict[str, int] = {}
         self._said: dict[str, Any] = {}
         self._wake = threading.Event()
         self._ended = threading.Event()
@@ -46,6 +47,7 @@ class Heartbeat(threading.Thread):
             self._cancelled.clear()
             self._fenced.clear()
             self._progress.clear()
+            self._saved.clear()
 
     def release(self) -> None:
         """The jobs are finished; beat for the worker alone."""
@@ -62,6 +64,11 @@ class Heartbeat(threading.Thread):
         """Keep the newest progress of a job for the next beat."""
         with self._lock:
             self._progress[job_id] = progress
+
+    def saved(self, job_id: str, step: int) -> None:
+        """A checkpoint was kept; the next beat notes it."""
+        with self._lock:
+            self._saved[job_id] = step
 
     def say(self, **changes: Any) -> None:
         """Report a change of the worker itself, soon."""
@@ -96,20 +103,25 @@ class Heartbeat(threading.Thread):
         with self._lock:
             held, said = dict(self._held), dict(self._said)
             progress, self._progress = self._progress, {}
+            saved, self._saved = self._saved, {}
         for job_id, fence in held.items():
-            self._beat_for(job_id, fence, progress.get(job_id))
+            self._beat_for(job_id, fence, progress.get(job_id), saved.get(job_id))
         fleet.report(self._worker_id, **said)
         with self._lock:
             for name, value in said.items():
                 if self._said.get(name) == value:
                     del self._said[name]
 
-    def _beat_for(self, job_id: str, fence: Fence, progress: dict[str, Any] | None) -> None:
+    def _beat_for(
+        self, job_id: str, fence: Fence, progress: dict[str, Any] | None, step: int | None
+    ) -> None:
         try:
             if jobs.heartbeat(fence):
                 self._cancelled.add(job_id)
             if progress:
                 jobs.progress(fence, **progress)
+            if step is not None:
+                jobs.checkpointed(fence, step=step)
         except Fenced:
             # Not while the finish is under way: then the job is no longer held.
             if self._held.get(job_id) == fence:

@@ -31,6 +31,7 @@ from tasks.messages import (
     PluginDied,
     PluginSpec,
     Progress,
+    Saved,
     StartFailure,
     Stop,
     Stopped,
@@ -50,6 +51,7 @@ __all__ = [
     "PluginHost",
     "PluginSpec",
     "Progress",
+    "Saved",
     "StartFailure",
     "Stop",
     "Stopped",
@@ -62,6 +64,7 @@ PR_SET_DUMPABLE = 4
 GRACE_S = 2.0
 """For each step of a cancel: asking, SIGTERM. SIGKILL follows."""
 MAX_BACK_OFF_S = 30.0
+FAILED_RESTARTS = 3
 
 
 def make_undumpable() -> None:
@@ -97,6 +100,12 @@ class PluginHost:
         self._unrest = 0  # deaths of its own and failed starts since the last answer
         self._thread = threading.Thread(target=self._live, name="plugin-host", daemon=True)
 
+    @property
+    def gave_up(self) -> StartFailure | None:
+        """Why a plugin that once was loaded does not come up again, several times in a row.
+        The host goes on trying; a worker had better leave."""
+        return self.last_failure if self.failures >= FAILED_RESTARTS else None
+
     def start(self) -> None:
         """Begin to load, once; returns at once."""
         self._thread.start()
@@ -119,10 +128,11 @@ class PluginHost:
         seconds_left: Callable[[], float],
         stop: Callable[[], Stop | None],
         progress: Callable[[str, Progress], None],
+        saved: Callable[[Saved], None] = lambda saved: None,
     ) -> list[Answer]:
         """One answer per item, in order.
 
-        The three callables are asked from this thread, at least every 50 ms, and must not
+        The callables are asked from this thread, at least every 50 ms, and must not
         block. Raises NotReady (nothing was started), PluginDied, DeadlinePassed, or Stopped.
         On a cancel the plugin is asked to stop and keeps its weights loaded when it does so
         within GRACE_S; otherwise SIGTERM and SIGKILL follow. In every other case of an
@@ -142,6 +152,7 @@ class PluginHost:
                 seconds_left=seconds_left,
                 stop=stop,
                 progress=progress,
+                saved=saved,
             )
             return self._carry_out(call, frame, process)
 

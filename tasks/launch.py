@@ -5,26 +5,29 @@ from __future__ import annotations
 import logging
 import os
 import socket
+import time
 from typing import Any
 
 from celery import bootsteps
 from celery.worker import state as celery_state
-from django.db import connection
+from django.db import DatabaseError, connection
 
 from foldline.fleet import services as fleet
 from foldline.fleet.services import Assignment
+from foldline.jobs.checkpoints import discard_ended
+from foldline.jobs.pauses import may_start
 from foldline.jobs.tickets import queue_name
 from tasks.app import app, consume
 from tasks.cards import visible_card
 from tasks.drain import Watchdog, draining
 from tasks.heartbeat import Heartbeat
 from tasks.host import PluginHost, PluginSpec
-from tasks.serve import Desk, occupy
+from tasks.serve import EX_TEMPFAIL, Desk, occupy
 
 log = logging.getLogger(__name__)
 
-EX_TEMPFAIL = 75
 EX_CONFIG = 78
+PERMISSION_S = 1.0
 
 
 class Launch:
@@ -44,6 +47,7 @@ class Launch:
                 card=card.uuid if card else "",
             )
         )
+        discard_ended()
         connection.close()
         self._desk = Desk(
             assignment=assignment,
@@ -90,8 +94,28 @@ class Launch:
             task_events=True,
         )
 
+    def _wait_for_permission(self) -> None:
+        """While a model is crash looping, one worker at a time may try to load it."""
+        if self._may_start():
+            return
+        log.warning("the model is crash looping: waiting for a trial")
+        while not self._may_start():
+            time.sleep(PERMISSION_S)
+            if draining():
+                celery_state.maybe_shutdown()
+
+    def _may_start(self) -> bool:
+        try:
+            return may_start(self._assignment.revision_id)
+        except DatabaseError as error:
+            log.warning("whether it may start is not known", extra={"reason": str(error)})
+            return False
+        finally:
+            connection.close()
+
     def load(self) -> None:
         """Start the plugin and wait until it is loaded, told to stop, or broken."""
+        self._wait_for_permission()
         self._heartbeat.say(state="loading")
         self._host.start()
         while not self._host.ready.wait(0.1):

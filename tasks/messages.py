@@ -33,13 +33,29 @@ class PluginSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class Item:
-    """One job of a call. `scratch` exists, is empty and belongs to this attempt."""
+    """One job of a call. `scratch` exists, is empty and belongs to this attempt.
+
+    `checkpoints` is a folder beside it: what the attempt before saved lies there as
+    RESUME_FILE, and what this one saves is put there. `ran_out` has code, message and
+    together, when an attempt before ran out of memory; such an item is asked alone.
+    """
 
     job: str
     attempt: int
     inputs: Mapping[str, Any]
     seed: int
     scratch: Path
+    checkpoints: Path
+    ran_out: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Saved:
+    """A checkpoint that a plugin has put down: a regular file, not looked into."""
+
+    job: str
+    step: int
+    path: Path
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,7 +23,7 @@ from model_plugins.frames import (
     encode,
     plain_text,
 )
-from tasks.messages import Answer, Item, Loaded, OutputFile, PluginSpec, Progress
+from tasks.messages import Answer, Item, Loaded, OutputFile, PluginSpec, Progress, Saved
 
 ERROR_CODES = frozenset(
     {
@@ -41,6 +41,7 @@ ERROR_CODES = frozenset(
 no plugin can say `worker_lost` and have its job tried again for ever."""
 START_CODES = ERROR_CODES | {"load_failed", "weights_mismatch"}
 MAX_DETAILS_BYTES = 8192
+MAX_STEP = 2**53
 
 
 class WrongJobs(FrameError):
@@ -70,6 +71,8 @@ def infer_frame(call: int, items: Sequence[Item]) -> bytes:
             "inputs": item.inputs,
             "seed": item.seed,
             "scratch": str(item.scratch),
+            "checkpoints": str(item.checkpoints),
+            "ran_out": item.ran_out,
         }
         for item in items
     ]
@@ -100,6 +103,17 @@ def read_progress(frame: Frame) -> tuple[str, Progress]:
         stage=plain_text(frame.get("stage", ""), limit=64),
         message=plain_text(frame.get("message", ""), limit=500),
     )
+
+
+def read_checkpoint(frame: Frame, items: Sequence[Item]) -> Saved | None:
+    """None when it names no job of this call, no step or no proper file."""
+    item = next((item for item in items if item.job == frame.get("job")), None)
+    step, name = frame.get("step"), frame.get("file")
+    if item is None or type(step) is not int or not 0 <= step < MAX_STEP:
+        return None
+    if not isinstance(name, str) or not FILE_NAME.fullmatch(name):
+        return None
+    return Saved(job=item.job, step=step, path=item.checkpoints / name)
 
 
 def read_answers(frame: Frame, items: Sequence[Item]) -> list[Answer]:

@@ -8,9 +8,11 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 from celery import Task
 from celery.exceptions import Ignore
+from celery.worker import state as celery_state
 from django.db import DatabaseError, connection
 
 from foldline.fleet.services import Assignment
@@ -21,15 +23,24 @@ from tasks.app import app
 from tasks.attempt import Attempt, Outcome
 from tasks.drain import draining
 from tasks.heartbeat import Heartbeat
-from tasks.host import PluginHost
+from tasks.host import PluginHost, StartFailure
 
 log = logging.getLogger(__name__)
 
 LONGEST_PAUSE_S = 5.0
+EX_TEMPFAIL = 75
 
 
 class JobFailed(Exception):
     """A failure that is recorded; its text is what Flower shows."""
+
+
+class DoesNotLoad(Exception):
+    """The plugin died and does not come up again; the start of the worker is to be tried anew."""
+
+    def __init__(self, failure: StartFailure) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
 
 
 class Draining(Exception):
@@ -46,6 +57,7 @@ class Desk:
     heartbeat: Heartbeat
     scratch: Path
     busy: threading.Event = field(default_factory=threading.Event)
+    current: UUID | None = None
 
     def serve(self, task: Task[Any, Any]) -> list[Outcome]:
         """Claim and run; no outcomes when no job was waiting. Raises Draining."""
@@ -55,19 +67,49 @@ class Desk:
         if not claimed:
             return []
         _announce(task, claimed)
-        self.heartbeat.say(state="busy", current_job=claimed[0].fence.job_id)
+        self.current = claimed[0].fence.job_id
+        self.say_state()
         try:
             scratch = self.scratch / str(claimed[0].fence.job_id)
             return Attempt(claimed, scratch=scratch).run(self.host, self.heartbeat)
         finally:
-            self.heartbeat.say(state="draining" if draining() else "ready", current_job=None)
+            self.current = None
+            self.say_state()
 
     def wait_until_loaded(self) -> None:
         """Hold the ticket while the plugin restarts. Claiming first would take a job from
-        workers that could run it now."""
+        workers that could run it now. Raises Draining and DoesNotLoad."""
+        if self.host.ready.is_set():
+            return
+        self.say_state()
         while not self.host.ready.wait(0.1):
             if draining():
                 raise Draining
+            if self.host.gave_up is not None:
+                raise DoesNotLoad(self.host.gave_up)
+        self.say_state()
+
+    def say_state(self) -> None:
+        """Report what this worker does now; while its plugin loads, again when it has."""
+        loaded = self.host.ready.is_set()
+        state = "busy" if self.current else "ready" if loaded else "loading"
+        self.heartbeat.say(state="draining" if draining() else state, current_job=self.current)
+        if state == "loading":
+            threading.Thread(target=self._say_when_loaded, daemon=True).start()
+
+    def _say_when_loaded(self) -> None:
+        while not draining():
+            if self.host.ready.wait(1.0):
+                self.say_state()
+                return
+
+    def leave(self, failure: StartFailure) -> str:
+        """End this worker as one that could not start: whoever starts workers goes on from
+        there, and the breaker counts it."""
+        log.error("the model does not load any more", extra={"reason": failure.message})
+        self.heartbeat.say(failure={"code": failure.code, "message": failure.message})
+        celery_state.should_stop = EX_TEMPFAIL  # type: ignore[assignment]  # its first value is None
+        return "the model does not load any more: no job taken"
 
     def claim(self) -> list[ClaimedJob]:
         """Claim, holding the ticket while the database is away: failing would burn through
@@ -113,6 +155,8 @@ def serve(self: Task[Any, Any], version: int) -> str:
         outcomes = _desk.serve(self)
     except Draining:
         return "draining: no job taken"
+    except DoesNotLoad as reason:
+        return _desk.leave(reason.failure)
     finally:
         _desk.heartbeat.say(ticket="")
         _desk.busy.clear()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,11 @@ import pytest
 from django.test import Client
 from pytest_django import Settings
 
+from foldline.api.outage import outage
 from foldline.catalog.models import Model, Revision
 from foldline.catalog.selectors import live_models_kept
 from foldline.catalog.services import publish, sync
+from foldline.environment import ROOT
 from foldline.tenants.models import ApiKey, Tenant
 from foldline.tenants.services import callers, issue_key
 from model_plugins.registry import discover
@@ -44,9 +47,25 @@ def _clean_room(tmp_path: Path, settings: Settings) -> Iterator[None]:
     settings.ARTIFACTS_DIR = tmp_path / "artifacts"
     callers.clear()
     live_models_kept.clear()
+    outage.clear()
     yield
     callers.clear()
     live_models_kept.clear()
+    outage.clear()
+
+
+@pytest.fixture(scope="session")
+def builtin_python() -> Path:
+    """The interpreter of the runtime `builtin`."""
+    # FOLDLINE_HOME is the test run's own; the runtime is the one of the checkout.
+    installed = ROOT / "var" / "runtimes" / "builtin" / "bin" / "python"
+    python = Path(os.environ.get("FOLDLINE_TEST_RUNTIME", installed))
+    if not python.exists():
+        sentence = f"no runtime `builtin` at {python}: manage.py runtime install builtin"
+        if os.environ.get("CI") == "true":
+            pytest.fail(sentence)
+        pytest.skip(sentence)
+    return python
 
 
 @pytest.fixture

@@ -28,6 +28,7 @@ class RedisServer:
 
     folder: Path
     port: int = field(default_factory=free_port)
+    durable: bool = False
 
     @property
     def url(self) -> str:
@@ -37,9 +38,12 @@ class RedisServer:
         return redis.Redis.from_url(self.url)
 
     def start(self) -> None:
-        """Start empty, and wait until it answers."""
+        """Start empty, or with what it had if `durable`, and wait until it answers."""
         options = ["--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self.folder)]
-        quiet = ["--save", "", "--appendonly", "no", "--maxmemory-policy", "noeviction"]
+        keeps = "yes" if self.durable else "no"
+        quiet = ["--save", "", "--appendonly", keeps, "--maxmemory-policy", "noeviction"]
+        if self.durable:
+            quiet += ["--appendfsync", "always"]
         with (self.folder / "redis.log").open("ab") as log:
             self.process = subprocess.Popen([server_binary(), *options, *quiet], stdout=log)
         deadline = time.monotonic() + 20

@@ -12,10 +12,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import psutil
 from django.conf import settings
 from django.db import connection
 
 from foldline.environment import ROOT
+from foldline.jobs.models import Job
 
 PLUGINS = ROOT / "tests" / "plugins"
 
@@ -101,3 +103,24 @@ def running_worker(model: str, *, log: Path, **environment: str) -> Iterator[Wor
     finally:
         if worker.process.poll() is None:
             worker.kill()
+
+
+def until(job: Job, *states: str, within_s: float = 30) -> Job:
+    """Wait until the job is in one of the states; the job as it is then."""
+
+    def reached() -> bool:
+        job.refresh_from_db()
+        return job.state in states
+
+    wait_until(reached, within_s=within_s, what=f"{job.state} {job.error} -> {states}")
+    return job
+
+
+def error_code(job: Job) -> str:
+    assert job.error is not None
+    return str(job.error["code"])
+
+
+def processes_of(worker: WorkerProcess) -> list[psutil.Process]:
+    """The keeper, the plugin and whatever they started."""
+    return psutil.Process(worker.process.pid).children(recursive=True)

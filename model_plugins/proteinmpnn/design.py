@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections import Counter
 from collections.abc import Sequence
@@ -33,11 +34,27 @@ class Task:
         done = (len(self.designs) + underway) / self.request.count
         self.context.progress(done, stage="design")
 
+    def save(self) -> None:
+        """Keep the designs that are done. Each depends on its number alone, not on its pass."""
+        if 0 < len(self.designs) < self.request.count:
+            data = json.dumps(self.designs).encode()
+            self.context.save_checkpoint(data, step=len(self.designs))
+
+    def resume(self) -> None:
+        """Go on after the designs of the attempt before, if there was one."""
+        data = self.context.resume()
+        if data is not None:
+            self.designs = json.loads(data)
+
 
 def run(network: Network, tasks: Sequence[Task]) -> None:
     """Draw every design of jobs of one length; a job that is cancelled takes no more passes."""
     size = max(1, min(MOST_ROWS, MOST_RESIDUES // tasks[0].request.length))
-    rows = ((task, index) for task in tasks for index in range(task.request.count))
+    for task in tasks:
+        task.resume()
+    rows = (
+        (task, index) for task in tasks for index in range(len(task.designs), task.request.count)
+    )
     wanted = (row for row in rows if not row[0].context.cancelled)
     while chunk := list(islice(wanted, size)):
         try:
@@ -62,6 +79,8 @@ def _draw(network: Network, chunk: Sequence[tuple[Task, int]]) -> None:
     ]
     for (task, index), drawn in zip(chunk, network.decode(draws, tick=tick), strict=True):
         task.designs.append(_design(task, drawn, index))
+    for task in counts:
+        task.save()
 
 
 def _design(task: Task, drawn: Drawn, index: int) -> dict[str, Any]:

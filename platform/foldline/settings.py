@@ -101,7 +101,7 @@ _SESSION = {"idle_in_transaction_session_timeout": "20s"}
 _HASTE = {"statement_timeout": "1500ms", "lock_timeout": "1500ms"}
 POSTGRES_OPTIONS = {
     "connect_timeout": 2 if GATEWAY else 10,
-    "tcp_user_timeout": 2_000 if GATEWAY else 20_000,  # ms without a sign of the other side
+    "tcp_user_timeout": 1_500 if GATEWAY else 20_000,  # ms without a sign of the other side
     "keepalives_idle": 10,
     "keepalives_interval": 5,
     "keepalives_count": 3,

@@ -17,7 +17,7 @@ def main() -> None:
         os.dup2(2, 1)
         for line in sys.stdin:
             asked = json.loads(line)
-            jobs = [bench.context(**call) for call in asked["calls"]]
+            jobs = [bench.context(**with_bytes(call)) for call in asked["calls"]]
             outcomes = bench.run_batch(jobs) if asked["batch"] else list(map(bench.run, jobs))
             answers.write(json.dumps([plain(outcome) for outcome in outcomes]) + "\n")
             answers.flush()
@@ -30,7 +30,12 @@ def plain(outcome: Outcome) -> dict[str, Any]:
         "warnings": [warning["code"] for warning in outcome.warnings],
         "files": {name: path.read_text() for name, path in outcome.files.items()},
         "fractions": list(outcome.fractions),
+        "saved": [data.decode() for data in outcome.saved],
     }
+
+
+def with_bytes(call: dict[str, Any]) -> dict[str, Any]:
+    return {**call, "resume": call["resume"].encode()} if "resume" in call else call
 
 
 main()

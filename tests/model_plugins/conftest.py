@@ -15,20 +15,6 @@ SERVER = Path(__file__).with_name("bench_server.py")
 Call = Mapping[str, Any]
 
 
-@pytest.fixture(scope="session")
-def builtin_python() -> Path:
-    """The interpreter of the runtime `builtin`."""
-    # FOLDLINE_HOME is the test run's own; the runtime is the one of the checkout.
-    installed = REPOSITORY / "var" / "runtimes" / "builtin" / "bin" / "python"
-    python = Path(os.environ.get("FOLDLINE_TEST_RUNTIME", installed))
-    if not python.exists():
-        sentence = f"no runtime `builtin` at {python}: manage.py runtime install builtin"
-        if os.environ.get("CI") == "true":
-            pytest.fail(sentence)
-        pytest.skip(sentence)
-    return python
-
-
 class RemoteBench:
     """A bench in the runtime's interpreter: one loaded plugin, asked line by line."""
 

@@ -14,6 +14,7 @@ from model_plugins.contexts import Job
 @pytest.fixture
 def job(tmp_path: Path) -> Job:
     item = {"job": "a", "attempt": 1, "seed": 0, "scratch": str(tmp_path), "inputs": {}}
+    item["checkpoints"] = str(tmp_path)
     return Job(item, is_cancelled=lambda: False, send=lambda kind, fields: None)
 
 

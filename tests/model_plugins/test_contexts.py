@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from model_plugins.contexts import MAX_OUTPUTS, MAX_WARNINGS, PROGRESS_PER_S, Job, Phases
+from model_plugins.frames import MAX_CHECKPOINT_BYTES
 
 Sent = list[dict[str, Any]]
 
@@ -20,6 +21,7 @@ def sent() -> Sent:
 @pytest.fixture
 def job(tmp_path: Path, sent: Sent) -> Job:
     item = {"job": "a", "attempt": 2, "seed": 9, "scratch": str(tmp_path), "inputs": {"x": 1}}
+    item["checkpoints"] = str(tmp_path)
     return Job(
         item, is_cancelled=lambda: False, send=lambda kind, fields: sent.append(dict(fields))
     )
@@ -101,3 +103,31 @@ def test_phases_add_up_by_name() -> None:
 
     assert phases.seconds["import"] >= 0.02
     assert set(phases.seconds) == {"import", "weights"}
+
+
+class TestCheckpoints:
+    def test_one_is_whole_before_it_is_announced(
+        self, job: Job, sent: Sent, tmp_path: Path
+    ) -> None:
+        job.save_checkpoint(b"done so far", step=4)
+
+        assert sent == [{"job": "a", "step": 4, "file": "step-4"}]
+        assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {
+            "step-4": b"done so far"
+        }
+
+    def test_steps_go_forward(self, job: Job) -> None:
+        job.save_checkpoint(b"", step=4)
+        for step in (4, 3, -1):
+            with pytest.raises(ValueError, match="go forward"):
+                job.save_checkpoint(b"", step=step)
+
+    def test_a_checkpoint_is_bounded(self, job: Job, sent: Sent) -> None:
+        with pytest.raises(ValueError, match="at most"):
+            job.save_checkpoint(bytes(MAX_CHECKPOINT_BYTES + 1), step=1)
+        assert sent == []
+
+    def test_a_first_attempt_has_nothing_to_resume(self, job: Job, tmp_path: Path) -> None:
+        assert job.resume() is None
+        (tmp_path / "resume").write_bytes(b"done before")
+        assert job.resume() == b"done before"

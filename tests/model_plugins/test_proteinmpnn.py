@@ -163,6 +163,18 @@ def test_a_cancelled_job_stops_and_the_others_go_on(bench: Any) -> None:
     assert alone["fractions"][-1] < 0.3
 
 
+def test_a_job_goes_on_from_any_checkpoint_to_the_same_answer(bench: Any, tmp_path: Path) -> None:
+    gone = [f"H{n}" for n in range(1, 122)] + [f"L{n}" for n in range(21, 113)]
+    inputs = {**INPUTS, "structure": without(tmp_path, *gone), "num_sequences": 20}
+    whole = bench.run(inputs, seed=5)
+    assert [len(json.loads(saved)) for saved in whole["saved"]] == [8, 16]
+    for saved in whole["saved"]:
+        rest = bench.run(inputs, seed=5, resume=saved)
+        assert rest["result"] == whole["result"]
+        assert rest["files"] == whole["files"]
+        assert rest["fractions"][1] >= len(json.loads(saved)) / 20
+
+
 def test_more_letters_than_an_answer_holds_are_refused(bench: Any, tmp_path: Path) -> None:
     path = tmp_path / "long.pdb"
     lines = STRUCTURE.read_text().splitlines(keepends=True)

@@ -53,14 +53,18 @@ class Runner:
         length = frames.body_length(self._exactly(frames.HEADER.size))
         return frames.decode(self._exactly(length))
 
-    def ask(self, *inputs: dict[str, Any], call: int = 1) -> list[dict[str, Any]]:
-        self.begin(*inputs, call=call)
+    def ask(
+        self, *inputs: dict[str, Any], call: int = 1, ran_out: dict[str, Any] | None = None
+    ) -> list[dict[str, Any]]:
+        self.begin(*inputs, call=call, ran_out=ran_out)
         done = self.hear()
         assert (done["type"], done["call"]) == ("done", call)
         items: list[dict[str, Any]] = done["items"]
         return items
 
-    def begin(self, *inputs: dict[str, Any], call: int = 1) -> None:
+    def begin(
+        self, *inputs: dict[str, Any], call: int = 1, ran_out: dict[str, Any] | None = None
+    ) -> None:
         items = [
             {
                 "job": f"job-{number}",
@@ -68,6 +72,8 @@ class Runner:
                 "inputs": each,
                 "seed": 5,
                 "scratch": str(self.scratch),
+                "checkpoints": str(self.scratch),
+                "ran_out": ran_out,
             }
             for number, each in enumerate(inputs)
         ]
@@ -512,3 +518,47 @@ def test_a_plugin_that_leaves_takes_the_process_with_it(load: Any, leave: str, c
     runner.begin({})
 
     assert runner.process.wait(PATIENCE_S) == code
+
+
+HUNGRY = """
+    from model_plugins.base import GpuOutOfMemory
+    class Plugin:
+        calls = 0
+        def load(self, context): pass
+        def degrade(self, inputs):
+            if inputs["size"] == "broken":
+                raise ValueError("no idea")
+            return {**inputs, "size": 1} if inputs["size"] > 1 else None
+        def infer(self, inputs, context):
+            Plugin.calls += 1
+            if inputs["size"] > 1:
+                raise GpuOutOfMemory("Too large.")
+            return {"size": inputs["size"], "calls": Plugin.calls}
+"""
+RAN_OUT = {"code": "gpu_oom", "message": "Too large, on the first try.", "together": False}
+
+
+class TestAfterRunningOutOfMemory:
+    def test_the_plugin_gets_smaller_inputs_and_the_caller_is_told(self, load: Any) -> None:
+        [answer] = load(HUNGRY).ask({"size": 9}, ran_out=RAN_OUT)
+        assert answer["result"] == {"size": 1, "calls": 1}
+        assert [warning["code"] for warning in answer["warnings"]] == ["degraded"]
+
+    def test_what_cannot_be_made_smaller_is_not_run_again(self, load: Any) -> None:
+        runner = load(HUNGRY)
+        [answer] = runner.ask({"size": 1}, ran_out=RAN_OUT)
+        assert answer["error"] == {"code": "gpu_oom", "message": "Too large, on the first try."}
+        assert runner.ask({"size": 1}, call=2)[0]["result"]["calls"] == 1
+
+    def test_a_plugin_that_knows_no_smaller_way_is_not_run_again(self, load: Any) -> None:
+        [answer] = load(ECHO).ask({}, ran_out=RAN_OUT)
+        assert answer["error"]["code"] == "gpu_oom"
+
+    def test_what_ran_out_among_others_is_run_alone_as_it_is(self, load: Any) -> None:
+        [answer] = load(ECHO).ask({"n": 1}, ran_out={**RAN_OUT, "together": True})
+        assert answer["result"] == {"echo": {"n": 1}, "seed": 5}
+        assert answer["warnings"] == []
+
+    def test_a_mistake_in_looking_for_the_smaller_way_is_the_models(self, load: Any) -> None:
+        [answer] = load(HUNGRY).ask({"size": "broken"}, ran_out=RAN_OUT)
+        assert answer["error"]["code"] == "model_error"

@@ -149,6 +149,15 @@ def test_an_answer_that_depends_on_its_batch_is_found(examine: Callable[..., Rep
     assert "gives the same answer in a batch" in str(failures(examine(more=more)))
 
 
+def test_a_checkpoint_that_leads_to_another_answer_is_found(
+    examine: Callable[..., Report],
+) -> None:
+    read, save = "body = ", "context.save_checkpoint(b'x', step=1); body = "
+    assert examine(read, save).ok
+    found = failures(examine(read, f"{save} context.resume() or "))
+    assert "example 1 gives the same answer from its first checkpoint" in found
+
+
 def test_an_incomplete_input_field_is_found(folder: Path) -> None:
     field = {"type": "integer", "minimum": 0}
     schema = {**INPUT, "properties": {**INPUT["properties"], "n": field}}  # type: ignore[dict-item]  # a literal of mixed values

@@ -8,7 +8,10 @@ import pytest
 
 from foldline.environment import ROOT
 
-TARGETS = ["help", "setup", "up", "demo", "test", "lint", "types", "arch", "lock", "check", "bench"]
+TARGETS = [
+    *("help", "setup", "up", "demo", "test", "lint", "types", "arch", "lock", "check", "bench"),
+    "chaos",
+]
 
 
 @pytest.mark.skipif(not shutil.which("make"), reason="make is not installed")

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
-from foldline.jobs.retries import verdict
+from foldline.jobs.retries import like, verdict
 from foldline.jobs.states import OPEN, State, sources_of
 from foldline.scheduling.fairness import Accounts, Head, next_job
 from tests.simulation.promises import OPEN_LIMIT, Promises
-from tests.simulation.tables import Call, Fence, Row, Tables
+from tests.simulation.tables import NEVER, Call, Fence, Row, Tables
 
 HEARTBEAT_S = 5.0
 LEASE_S = 20.0
@@ -80,9 +80,7 @@ class Protocol:
     def claimable(self) -> Iterable[Row]:
         now = self.tables.now
         return (
-            row
-            for row in self.tables.rows.values()
-            if row.state in MAY_RUN and row.claimable(now)
+            row for row in self.tables.rows.values() if row.state in MAY_RUN and row.claimable(now)
         )
 
     def _heads(self) -> list[Head]:
@@ -138,13 +136,17 @@ class Protocol:
         self.promises.written(fence)
 
     def _end_attempt(self, row: Row, code: str) -> None:
-        decision = verdict(code, attempt=row.attempt, max_attempts=MAX_ATTEMPTS)
+        alike = like(code)
+        attempt = 1 + sum(outcome in alike for outcome in row.outcomes)
+        decision = verdict(code, attempt=attempt, max_attempts=MAX_ATTEMPTS)
+        row.outcomes.append(code)
         if self._cancel_wins(row):
             self.tables.move(row, State.CANCELLED)
         elif decision.retry_after_s is None:
             self.tables.move(row, State.FAILED)
         else:
             row.not_before = self.tables.now + decision.retry_after_s
+            row.start_by = NEVER  # it has started in time once
             self.tables.move(row, State.QUEUED)
 
     def _cancel_wins(self, row: Row) -> bool:
@@ -181,5 +183,5 @@ class Protocol:
     def expire_due(self) -> None:
         self.tables.reach()
         for row in self.tables.rows.values():
-            if row.state in MAY_EXPIRE and row.call.start_by <= self.tables.now:
+            if row.state in MAY_EXPIRE and row.start_by <= self.tables.now:
                 self.tables.move(row, State.EXPIRED)

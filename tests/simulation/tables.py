@@ -1,4 +1,4 @@
-"""The database of the simulation: rows, one clock, outages. Every commit is told to the promises."""
+"""The database of the simulation: rows, a clock, outages. Every commit has a watcher."""
 
 from __future__ import annotations
 
@@ -47,12 +47,13 @@ class Row:
     owner: str = ""
     lease_until: float = 0.0
     not_before: float = 0.0
+    start_by: float = NEVER
     cancel_requested: bool = False
+    outcomes: list[str] = field(default_factory=list)
+    """The codes its attempts ended with."""
 
     def claimable(self, now: float) -> bool:
-        return (
-            self.state is State.QUEUED and self.not_before <= now and self.call.start_by > now
-        )
+        return self.state is State.QUEUED and self.not_before <= now and self.start_by > now
 
 
 class Watcher(Protocol):
@@ -72,11 +73,9 @@ class Tables:
     by_key: dict[tuple[UUID, str], Row] = field(default_factory=dict)
     now: float = 0.0
     up: bool = True
-    started: int = 0
-    """Counts the server's starts, as `pg_postmaster_start_time` would tell them apart."""
 
     def insert(self, call: Call) -> Row:
-        row = Row(UUID(int=len(self.rows) + 1), call)
+        row = Row(UUID(int=len(self.rows) + 1), call, start_by=call.start_by)
         self.rows[row.id] = row
         if call.key:
             self.by_key.setdefault((call.tenant, call.key), row)

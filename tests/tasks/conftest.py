@@ -1,4 +1,4 @@
-"""Real plugin processes for the tests of the worker's side."""
+"""Real plugin processes and real workers for the tests of the worker's side."""
 
 from __future__ import annotations
 
@@ -8,14 +8,26 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Protocol
+from uuid import uuid4
 
 import pytest
+from pytest_django.fixtures import Settings
 
+from foldline.catalog.models import Revision
+from foldline.catalog.services import publish, sync
+from foldline.jobs import tickets
+from foldline.jobs.admission import Submission
+from foldline.jobs.models import Job
+from foldline.jobs.services import submit
+from foldline.tenants.models import Tenant
+from model_plugins.registry import discover
 from tasks.host import Answer, Item, PluginHost, PluginSpec, Progress, Stop
+from tests.redis_server import RedisServer, running_redis
+from tests.worker_process import WorkerProcess, link_plain_runtime, running_worker
 
 ROOT = Path(__file__).resolve().parents[2]
 PLUGINS = ROOT / "tests" / "plugins"
-CLASSES = {"sleepy": "Sleepy", "hostile": "Hostile"}
+CLASSES = {"sleepy": "Sleepy", "hostile": "Hostile", "stepper": "Stepper"}
 PATIENCE_S = 30.0
 
 
@@ -115,7 +127,16 @@ def make_item(tmp_path: Path) -> MakeItem:
         number = next(numbers)
         scratch = tmp_path / f"scratch-{number}"
         scratch.mkdir()
-        return Item(job=f"job-{number}", attempt=1, inputs=inputs, seed=7, scratch=scratch)
+        checkpoints = tmp_path / f"checkpoints-{number}"
+        checkpoints.mkdir()
+        return Item(
+            job=f"job-{number}",
+            attempt=1,
+            inputs=inputs,
+            seed=7,
+            scratch=scratch,
+            checkpoints=checkpoints,
+        )
 
     return make
 
@@ -141,3 +162,66 @@ def ask() -> Ask:
         )
 
     return call
+
+
+@pytest.fixture
+def server(tmp_path: Path, settings: Settings) -> Iterator[RedisServer]:
+    """A Redis of the test's own, and a state folder with the runtime of the test plugins."""
+    settings.HOME = tmp_path / "home"
+    settings.ARTIFACTS_DIR = settings.HOME / "artifacts"
+    link_plain_runtime(settings.HOME)
+    with running_redis(tmp_path) as server:
+        settings.REDIS_URL = server.url
+        tickets.publisher.cache_clear()
+        yield server
+        tickets.publisher.cache_clear()
+
+
+@pytest.fixture
+def revisions(server: RedisServer) -> dict[str, Revision]:
+    """The test plugins, live, one job at a time."""
+    sync(discover([PLUGINS]))
+    Revision.objects.update(max_batch_size=1)
+    for revision in Revision.objects.all():
+        publish(revision, by=None)
+    return {revision.model.name: revision for revision in Revision.objects.all()}
+
+
+@pytest.fixture
+def submit_job(revisions: dict[str, Revision]) -> Callable[..., Job]:
+    """Submit a job of a test plugin: `submit_job("sleepy", inputs, **of_the_submission)`.
+
+    No two jobs are equal calls, unless the test gives them the same `fingerprint`.
+    """
+    tenant = Tenant.objects.create(slug="lab", name="A laboratory")
+
+    def make(model: str, inputs: dict[str, Any], **changes: Any) -> Job:
+        revision = revisions[model]
+        fields: dict[str, Any] = {
+            "tenant_id": tenant.id,
+            "model_id": revision.model_id,
+            "revision_id": revision.id,
+            "queue": tickets.queue_name(model, number=revision.number),
+            "inputs": inputs,
+            "normalized_input": inputs,
+            "seed": 7,
+            "seed_origin": "caller",
+            "fingerprint": f"{uuid4().hex:f<64}",
+            "payload_digest": "d" * 64,
+        }
+        return Job.objects.get(id=submit(Submission(**{**fields, **changes})).job_id)
+
+    return make
+
+
+def _worker_of(model: str) -> Any:
+    @pytest.fixture(name=model)
+    def worker(revisions: dict[str, Revision], tmp_path: Path) -> Iterator[WorkerProcess]:
+        with running_worker(model, log=tmp_path / f"{model}.log") as worker:
+            yield worker
+
+    return worker
+
+
+sleepy, hostile, stepper = map(_worker_of, ("sleepy", "hostile", "stepper"))
+"""A running worker of each test plugin."""

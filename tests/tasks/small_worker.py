@@ -44,7 +44,9 @@ def main() -> None:
     while not host.ready.wait(0.1):
         if host.broken:
             sys.exit(f"{host.broken}")
-    item = Item(job="job", attempt=1, inputs={"act": act}, seed=1, scratch=folder)
+    item = Item(
+        job="job", attempt=1, inputs={"act": act}, seed=1, scratch=folder, checkpoints=folder
+    )
     end = time.monotonic() + 3600
     told: dict[str, object] = {}
     try:

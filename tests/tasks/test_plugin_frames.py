@@ -1,18 +1,20 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from model_plugins.frames import FrameError
-from tasks.messages import Item, OutputFile
+from tasks.messages import Item, OutputFile, Saved
 from tasks.plugin_frames import (
     START_CODES,
     WrongJobs,
     infer_frame,
     read_answers,
+    read_checkpoint,
     read_error,
     read_loaded,
     read_progress,
@@ -21,7 +23,7 @@ from tasks.plugin_frames import (
 
 @pytest.fixture
 def item(tmp_path: Path) -> Item:
-    return Item(job="a", attempt=1, inputs={}, seed=0, scratch=tmp_path)
+    return Item(job="a", attempt=1, inputs={}, seed=0, scratch=tmp_path, checkpoints=tmp_path)
 
 
 def done(**fields: Any) -> dict[str, Any]:
@@ -145,7 +147,14 @@ def test_a_ready_without_phases_is_no_frame_of_ours() -> None:
 
 
 def test_inputs_that_are_no_json_make_no_frame(item: Item) -> None:
-    bad = Item(job="a", attempt=1, inputs={"x": math.nan}, seed=0, scratch=item.scratch)
+    bad = replace(item, inputs={"x": math.nan})
 
     with pytest.raises(FrameError):
         infer_frame(1, [bad])
+
+
+def test_a_checkpoint_names_a_job_a_step_and_a_plain_file(item: Item, tmp_path: Path) -> None:
+    frame = {"type": "checkpoint", "job": "a", "step": 3, "file": "step-3"}
+    assert read_checkpoint(frame, [item]) == Saved(job="a", step=3, path=tmp_path / "step-3")
+    for wrong in ({"job": "b"}, {"step": -1}, {"step": True}, {"step": 2**60}, {"file": "../x"}):
+        assert read_checkpoint({**frame, **wrong}, [item]) is None

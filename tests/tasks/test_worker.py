@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 from uuid import UUID
 
 import psutil
@@ -17,104 +16,24 @@ from pytest_django.fixtures import Settings
 from foldline.artifacts.models import Artifact
 from foldline.artifacts.storage import path_of
 from foldline.catalog.models import Revision
-from foldline.catalog.services import publish, sync
 from foldline.clock import database_now
 from foldline.fleet.models import Worker
-from foldline.ids import uuid7
 from foldline.jobs import services, tickets
-from foldline.jobs.admission import Submission
 from foldline.jobs.models import Attempt, Job
-from foldline.jobs.services import submit
 from foldline.jobs.sweeper import settle_tickets
-from foldline.tenants.models import Tenant
-from model_plugins.registry import discover
-from tests.redis_server import RedisServer, running_redis
+from tests.redis_server import RedisServer
 from tests.worker_process import (
-    PLUGINS,
     WorkerProcess,
-    link_plain_runtime,
+    error_code,
+    processes_of,
     running_worker,
+    until,
     wait_until,
 )
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.processes]
 
 Submit = Callable[..., Job]
-
-
-@pytest.fixture(autouse=True)
-def server(tmp_path: Path, settings: Settings) -> Iterator[RedisServer]:
-    settings.HOME = tmp_path / "home"
-    settings.ARTIFACTS_DIR = settings.HOME / "artifacts"
-    link_plain_runtime(settings.HOME)
-    with running_redis(tmp_path) as server:
-        settings.REDIS_URL = server.url
-        tickets.publisher.cache_clear()
-        yield server
-        tickets.publisher.cache_clear()
-
-
-@pytest.fixture
-def revisions() -> dict[str, Revision]:
-    """The test plugins, live, one job at a time."""
-    sync(discover([PLUGINS]))
-    Revision.objects.update(max_batch_size=1)
-    for revision in Revision.objects.all():
-        publish(revision, by=None)
-    return {revision.model.name: revision for revision in Revision.objects.all()}
-
-
-@pytest.fixture
-def submit_job(revisions: dict[str, Revision]) -> Submit:
-    tenant = Tenant.objects.create(slug="lab", name="A laboratory")
-
-    def make(model: str, inputs: dict[str, Any], **changes: Any) -> Job:
-        revision = revisions[model]
-        fields: dict[str, Any] = {
-            "tenant_id": tenant.id,
-            "model_id": revision.model_id,
-            "revision_id": revision.id,
-            "queue": tickets.queue_name(model, number=revision.number),
-            "inputs": inputs,
-            "normalized_input": inputs,
-            "seed": 7,
-            "seed_origin": "caller",
-            "fingerprint": uuid7().hex * 2,
-            "payload_digest": "d" * 64,
-        }
-        return Job.objects.get(id=submit(Submission(**{**fields, **changes})).job_id)
-
-    return make
-
-
-@pytest.fixture
-def sleepy(revisions: dict[str, Revision], tmp_path: Path) -> Iterator[WorkerProcess]:
-    with running_worker("sleepy", log=tmp_path / "sleepy.log") as worker:
-        yield worker
-
-
-@pytest.fixture
-def hostile(revisions: dict[str, Revision], tmp_path: Path) -> Iterator[WorkerProcess]:
-    with running_worker("hostile", log=tmp_path / "hostile.log") as worker:
-        yield worker
-
-
-def until(job: Job, *states: str) -> Job:
-    def reached() -> bool:
-        job.refresh_from_db()
-        return job.state in states
-
-    wait_until(reached, what=f"{job.state} {job.error} -> {states}")
-    return job
-
-
-def processes_of(worker: WorkerProcess) -> list[psutil.Process]:
-    return psutil.Process(worker.process.pid).children(recursive=True)
-
-
-def error_code(job: Job) -> str:
-    assert job.error is not None
-    return str(job.error["code"])
 
 
 class TestServing:

@@ -8,6 +8,8 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from foldline.jobs.blocked import Blocked
+
 States = Literal["queued", "running", "succeeded", "failed", "cancelled", "expired"]
 
 
@@ -54,7 +56,7 @@ class Seed(Answer):
 
 class Queue(Answer):
     position: int | None = Field(description="1 is next; null when the job does not wait.")
-    blocked_reason: str | None
+    blocked_reason: Blocked | None = Field(description="Why it does not run yet.")
 
 
 class Progress(Answer):

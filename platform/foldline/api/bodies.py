@@ -11,6 +11,7 @@ from foldline.artifacts.services import Stored
 from foldline.catalog.models import Lane
 from foldline.catalog.selectors import LiveModel
 from foldline.jobs.admission import Submission, Submitted
+from foldline.jobs.blocked import Blocked
 from foldline.jobs.models import Job
 from foldline.jobs.states import TERMINAL, State
 
@@ -69,7 +70,7 @@ def accepted_body(model: LiveModel, submission: Submission, submitted: Submitted
     }
 
 
-def job_body(job: Job, *, position: int | None) -> Body:
+def job_body(job: Job, *, position: int | None, blocked: Blocked | None) -> Body:
     """A job as it stands. Its error is told once it is final: a retry may still succeed."""
     ended = job.state in TERMINAL
     run = job.attached_to if job.attached_to is not None and not ended else job
@@ -85,7 +86,7 @@ def job_body(job: Job, *, position: int | None) -> Body:
         "fingerprint": job.fingerprint,
         "coalesced_with": job.attached_to_id if job.state != State.CANCELLED else None,
         "cache": {"hit": job.cache_of_id is not None},
-        "queue": {"position": position, "blocked_reason": None},
+        "queue": {"position": position, "blocked_reason": blocked},
         "progress": run.progress,
         "warnings": job.warnings,
         "start_by": job.start_by,

@@ -9,6 +9,7 @@ import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from io import FileIO
 from pathlib import Path
 from typing import BinaryIO
 from uuid import UUID
@@ -103,7 +104,8 @@ def read_chunks(source: BinaryIO) -> Iterator[bytes]:
 def _write(draft: Path, chunks: Iterable[bytes], *, most: int) -> Kept:
     digest, size, head = hashlib.sha256(), 0, b""
     with _as_storage_error():
-        file = draft.open("xb")
+        # Without a buffer: one that a full disk left behind would fail again on closing.
+        file = draft.open("xb", buffering=0)
     with file:
         for chunk in chunks:
             size += len(chunk)
@@ -113,11 +115,16 @@ def _write(draft: Path, chunks: Iterable[bytes], *, most: int) -> Kept:
                 head += chunk[:HEAD_BYTES]
             digest.update(chunk)
             with _as_storage_error():
-                file.write(chunk)
+                _write_whole(file, chunk)
         with _as_storage_error():
-            file.flush()
             os.fsync(file.fileno())
     return Kept(sha256=digest.hexdigest(), size=size, head=head[:HEAD_BYTES])
+
+
+def _write_whole(file: FileIO, chunk: bytes) -> None:
+    rest = memoryview(chunk)
+    while rest:
+        rest = rest[file.write(rest) :]
 
 
 def _settle(draft: Path, target: Path) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 from uuid import UUID
+
+from django.db.models import Count
 
 from foldline.catalog.models import Revision
 from foldline.clock import database_now
@@ -94,3 +97,26 @@ def present_workers(revision_id: UUID) -> int:
     """Workers of a revision that are not gone."""
     workers = Worker.objects.filter(revision_id=revision_id)
     return workers.exclude(state=Worker.State.GONE).count()
+
+
+def last_starts(revision_id: UUID, *, count: int) -> list[str]:
+    """How the newest starts of a revision ended, the last one first: why it failed, else empty.
+
+    A worker that still loads has not ended its start.
+    """
+    workers = Worker.objects.filter(revision_id=revision_id).exclude(
+        failure__isnull=True, load_seconds={}
+    )
+    newest = workers.order_by("-started_at").values_list("failure", flat=True)
+    return [failure["message"] if failure else "" for failure in newest[:count]]
+
+
+def workers_by_state(revision_ids: Collection[UUID]) -> Mapping[UUID, Mapping[str, int]]:
+    """How many workers of each revision are in each state; those that are gone do not count."""
+    present = Worker.objects.filter(revision_id__in=revision_ids).exclude(state=Worker.State.GONE)
+    found: dict[UUID, dict[str, int]] = {revision_id: {} for revision_id in revision_ids}
+    for revision_id, state, number in present.values_list("revision_id", "state").annotate(
+        Count("id")
+    ):
+        found[revision_id][state] = number
+    return found

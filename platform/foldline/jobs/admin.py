@@ -4,15 +4,30 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.contrib import admin
-from django.http import HttpRequest
+from django import forms
+from django.contrib import admin, messages
+from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
-from unfold.decorators import display
+from unfold.decorators import action, display
+from unfold.enums import ActionVariant
 
+from foldline.jobs.filters import CodeFilter, DeadLetterFilter, FailureFilter
 from foldline.jobs.models import Attempt, Event, Job
+from foldline.jobs.queue_admin import QueueAdmin, tell_of_crash_loops
+from foldline.jobs.redrive import Redriven, dead_letters, piles, redrive
+from foldline.tenants.dialogs import back_to
 from foldline.tenants.readonly import ReadOnlyAdmin, ReadOnlyInline, pretty
 
+__all__ = ["JobAdmin", "QueueAdmin"]
+
 JSON_FIELDS = ("inputs", "normalized_input", "progress", "warnings", "result", "error")
+SHOWN_CHARACTERS = 100
+MOST_AT_ONCE = 500
+MOST_REASONS = 5
 
 
 class AttemptInline(ReadOnlyInline):
@@ -27,20 +42,85 @@ class EventInline(ReadOnlyInline):
 
 @admin.register(Job)
 class JobAdmin(ReadOnlyAdmin):
-    list_display = ["id", "model", "badge", "tenant", "attempt", "created_at", "finished_at"]
-    list_filter = ["state", "model", "priority", "dead_letter"]
+    list_display = [
+        *("id", "model", "badge", "tenant", "attempt", "created_at", "finished_at"),
+        *("code", "message", "digest"),
+    ]
+    list_filter = [DeadLetterFilter, CodeFilter, FailureFilter, "state", "model", "priority"]
     search_fields = ["id", "session"]
     list_select_related = ["model", "tenant"]
     ordering = ["-id"]
     inlines = [AttemptInline, EventInline]
+    actions = ["redrive_selected"]
+    actions_detail = ["redrive_this"]
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> list[str]:
-        """Every column; those of JSON as readable text."""
+        """Every column; those of JSON as readable text, a traceback as it was printed."""
         names = [field.name for field in Job._meta.fields]
-        return [f"{name}_text" if name in JSON_FIELDS else name for name in names]
+        texts = [f"{name}_text" if name in JSON_FIELDS else name for name in names]
+        return ["code", "message", "digest", "traceback", "redrives", *texts]
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> list[str]:
         return self.get_fields(request, obj)
+
+    def has_redrive_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
+        may = bool(request.user.has_perm("jobs.change_job"))
+        return may and (object_id is None or dead_letters().filter(pk=object_id).exists())
+
+    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
+        if request.method == "GET":
+            tell_of_crash_loops(request)
+        shown: HttpResponse = super().changelist_view(request, extra_context)
+        return shown
+
+    @admin.action(description="Redrive the selected dead letters", permissions=["redrive"])
+    def redrive_selected(self, request: HttpRequest, jobs: QuerySet[Job]) -> HttpResponse | None:
+        """Ask, with the numbers; once confirmed, do it."""
+        waiting = dead_letters().filter(pk__in=jobs.values("pk"))
+        if request.POST.get("confirmed") == "yes":
+            chosen = list(waiting.values_list("id", flat=True)[:MOST_AT_ONCE])
+            self._tell(request, redrive(chosen, by=request.user.get_username()))
+            return None
+        count = min(waiting.count(), MOST_AT_ONCE)
+        context = {
+            **self.admin_site.each_context(request),
+            "opts": Job._meta,
+            "title": "Redrive dead letters",
+            "count": count,
+            "others": jobs.count() - count,
+            "piles": piles(waiting),
+            "selected": request.POST.getlist(ACTION_CHECKBOX_NAME),
+            "across": request.POST.get("select_across", "0"),
+            "checkbox": ACTION_CHECKBOX_NAME,
+        }
+        return TemplateResponse(request, "admin/jobs/redrive.html", context)
+
+    @action(
+        description="Redrive",
+        permissions=["redrive"],
+        variant=ActionVariant.PRIMARY,
+        dialog={
+            "title": "Redrive this job",
+            "description": "A new job with the same inputs and seed is made, on the model's live"
+            " revision. This one stays as it is.",
+            "form_class": None,
+            "form_submit_text": "Redrive",
+        },
+    )
+    def redrive_this(self, request: HttpRequest, _form: forms.Form, object_id: str) -> HttpResponse:
+        job = Job.objects.get(pk=object_id)
+        self._tell(request, redrive([job.id], by=request.user.get_username()))
+        return back_to(request, job)
+
+    def _tell(self, request: HttpRequest, done: Redriven) -> None:
+        for old in Job.objects.filter(pk__in=done.made):
+            self.log_change(request, old, f"Redriven as {done.made[old.id]}.")
+        if done.made:
+            messages.success(request, f"{len(done.made)} new jobs are in line.")
+        for job_id, reason in list(done.refused.items())[:MOST_REASONS]:
+            messages.error(request, f"{job_id}: {reason}")
+        if len(done.refused) > MOST_REASONS:
+            messages.error(request, f"{len(done.refused)} were refused in all.")
 
     @display(
         description="State",
@@ -49,6 +129,29 @@ class JobAdmin(ReadOnlyAdmin):
     )
     def badge(self, job: Job) -> str:
         return job.state
+
+    @admin.display(description="error code")
+    def code(self, job: Job) -> str:
+        return str((job.error or {}).get("code", ""))
+
+    @admin.display(description="message")
+    def message(self, job: Job) -> str:
+        text = str(_cause(job).get("detail", ""))
+        return text if len(text) <= SHOWN_CHARACTERS else f"{text[: SHOWN_CHARACTERS - 1]}…"
+
+    @admin.display(description="failure")
+    def digest(self, job: Job) -> str:
+        return str((job.error or {}).get("details", {}).get("digest", ""))
+
+    @admin.display(description="traceback")
+    def traceback(self, job: Job) -> SafeString:
+        text = _cause(job).get("details", {}).get("traceback", "")
+        return format_html('<pre style="white-space: pre-wrap">{}</pre>', text)
+
+    @admin.display(description="redriven as")
+    def redrives(self, job: Job) -> str:
+        made = job.redrives.order_by("id")
+        return ", ".join(f"{each.id} ({each.state})" for each in made) or "not redriven"
 
     @admin.display(description="inputs")
     def inputs_text(self, job: Job) -> SafeString:
@@ -73,3 +176,10 @@ class JobAdmin(ReadOnlyAdmin):
     @admin.display(description="error")
     def error_text(self, job: Job) -> SafeString:
         return pretty(job.error)
+
+
+def _cause(job: Job) -> dict[str, Any]:
+    """The error itself; of a poison job, the last thing it did."""
+    error: dict[str, Any] = job.error or {}
+    cause: dict[str, Any] = error.get("details", {}).get("cause", error)
+    return cause

@@ -13,8 +13,9 @@ from foldline.jobs.models import Attempt, Job
 def attempt_of(fence: Fence) -> Attempt:
     """The attempt a fence stands for, with its job. Raises Fenced when there is none."""
     attempts = Attempt.objects.filter(job_id=fence.job_id, number=fence.attempt)
+    of_job = [f"job__{name}" for name in ("warnings", "revision_id", "fingerprint")]
     attempt = attempts.select_related("job").only(
-        "number", "started_at", "share", "gpu_seconds", "job__warnings"
+        "number", "started_at", "share", "gpu_seconds", *of_job
     )
     if (found := attempt.first()) is None:
         raise Fenced

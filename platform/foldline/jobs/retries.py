@@ -21,6 +21,14 @@ OUT_OF_MEMORY = frozenset({"gpu_oom", "host_oom"})
 """What is tried once more in a smaller way, if the model has one."""
 CRASHES = frozenset({"plugin_crashed", "plugin_exited", "plugin_no_answer", "protocol_broken"})
 """Deaths that are the model's own doing; a lost worker may be the machine's."""
+ANSWERS = OUT_OF_MEMORY | {
+    "invalid_input",
+    "model_error",
+    "model_output_invalid",
+    "output_too_large",
+    "dependency_unavailable",
+}
+"""Failures that a plugin tells of itself: it is loaded and works."""
 
 RULES: Mapping[str, Rule] = {
     "invalid_input": Rule.NEVER,

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from uuid import UUID
 
 from django.db.models import QuerySet
 
 from foldline.clock import database_now
 from foldline.errors import JobNotFound
+from foldline.fleet.services import workers_by_state
+from foldline.jobs.blocked import Blocked, Facts, blocked_reason
+from foldline.jobs.breaker import Cause, read
 from foldline.jobs.line import claimable
-from foldline.jobs.models import Job, JobArtifact
+from foldline.jobs.models import Job, JobArtifact, QueueState
 from foldline.jobs.states import State
 
 
@@ -52,6 +56,43 @@ def position_of(job: Job) -> int | None:
         return None
     line = claimable(job.revision_id, now=database_now())
     return line.filter(id__lt=job.id).count() + 1
+
+
+def blocked_reasons(jobs: Sequence[Job]) -> Mapping[UUID, Blocked]:
+    """Why those of the jobs that wait do not run yet; without an entry: nothing holds them.
+
+    Two queries, however many jobs.
+    """
+    waiting = [job for job in jobs if job.state == State.QUEUED]
+    if not waiting:
+        return {}
+    queues = QueueState.objects.in_bulk({job.model_id for job in waiting})
+    workers = workers_by_state({job.revision_id for job in waiting})
+    now = database_now()
+    found = {
+        job.id: blocked_reason(
+            _facts(job, queues.get(job.model_id), workers[job.revision_id], now=now)
+        )
+        for job in waiting
+    }
+    return {job_id: reason for job_id, reason in found.items() if reason is not None}
+
+
+def _facts(
+    job: Job, queue: QueueState | None, workers: Mapping[str, int], *, now: datetime
+) -> Facts:
+    idle, busy = workers.get("ready", 0), workers.get("busy", 0)
+    cause = read(queue.breaker if queue else None).about(str(job.revision_id)).cause
+    return Facts(
+        attached=job.attached_to_id is not None,
+        paused=bool(queue and queue.paused),
+        # A worker that is loaded serves, however many others cannot start.
+        crash_looping=cause is Cause.CRASHES or (cause is Cause.STARTS and not idle and not busy),
+        waits_for_retry=job.not_before is not None and job.not_before > now,
+        idle=idle,
+        busy=busy,
+        loading=workers.get("starting", 0) + workers.get("loading", 0),
+    )
 
 
 def outputs_of(job: Job) -> Sequence[JobArtifact]:

@@ -12,18 +12,18 @@ from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.db.models import F, QuerySet
 
-from foldline.catalog.models import Revision
 from foldline.clock import database_now
 from foldline.errors import JobNotFound, job_error
-from foldline.jobs import tickets
+from foldline.jobs import pauses, tickets
 from foldline.jobs.admission import Submission, Submitted, admit, replay
 from foldline.jobs.bill import attempt_of, close_attempt
+from foldline.jobs.breaker import read
 from foldline.jobs.claims import ClaimedJob, Fence, Fenced, Usage, claimed
 from foldline.jobs.digests import with_digest
 from foldline.jobs.events import record
-from foldline.jobs.line import heads
+from foldline.jobs.line import claimable, heads
 from foldline.jobs.models import Attempt, Job, JobArtifact, QueueState
-from foldline.jobs.retries import Verdict, like, verdict
+from foldline.jobs.retries import ANSWERS, CRASHES, Verdict, like, verdict
 from foldline.jobs.sharing import (
     answer_followers,
     answer_from_run,
@@ -64,9 +64,13 @@ def claim(*, revision_id: UUID, owner: str, limit: int = 1) -> list[ClaimedJob]:
     by the same state. Empty when nothing can be claimed or the model is paused.
     """
     with transaction.atomic():
-        queue = _lock_queue(revision_id)
+        queue = pauses.locked_queue(revision_id)
         now = database_now()
-        taken = [] if queue.paused else _take(queue, revision_id, owner, limit, now)
+        room = pauses.room_in(queue, revision_id, now=now)
+        if room is None:
+            taken = _take(queue, revision_id, owner, limit, now)
+        else:
+            taken = _take_for_trial(queue, revision_id, owner, now) if room else []
         jobs = (
             Job.objects.filter(id__in=taken)
             .select_related("revision__model")
@@ -74,17 +78,6 @@ def claim(*, revision_id: UUID, owner: str, limit: int = 1) -> list[ClaimedJob]:
         )
         found = {job.id: job for job in jobs}
         return [claimed(found[job_id], now=now) for job_id in taken]
-
-
-def _lock_queue(revision_id: UUID) -> QueueState:
-    queues = QueueState.objects.select_for_update(of=("self",))
-    mine = queues.filter(model__revisions=revision_id)
-    queue = mine.first()
-    if queue is None:
-        model_id = Revision.objects.values_list("model_id", flat=True).get(id=revision_id)
-        QueueState.objects.get_or_create(model_id=model_id)
-        queue = mine.get()
-    return queue
 
 
 def _take(
@@ -107,6 +100,19 @@ def _take(
     if accounts is not queue.accounts:
         QueueState.objects.filter(pk=queue.pk).update(accounts=accounts, updated_at=now)
     return taken
+
+
+def _take_for_trial(queue: QueueState, revision_id: UUID, owner: str, now: datetime) -> list[UUID]:
+    """One job, while no other runs; rather one that has not crashed the model before."""
+    if Job.objects.filter(revision_id=revision_id, state=State.RUNNING).exists():
+        return []
+    waiting = claimable(revision_id, now=now).order_by("id")
+    crashed = read(queue.breaker).crashed
+    job = waiting.filter(attempt=0).exclude(fingerprint__in=crashed).first() or waiting.first()
+    if job is None or not _start(job.id, attempt=job.attempt, owner=owner, now=now):
+        return []
+    pauses.began_trial(queue, revision_id, now=now)
+    return [job.id]
 
 
 def _start(job_id: UUID, *, attempt: int, owner: str, now: datetime) -> bool:
@@ -208,6 +214,7 @@ def finish(
         )
         if not changed:
             raise Fenced
+        transaction.on_commit(lambda: pauses.answered(attempt.job.revision_id), robust=True)
         _link_outputs(fence.job_id, artifacts)
         close_attempt(attempt, "succeeded", now=now, usage=usage)
         record(fence.job_id, State.SUCCEEDED, at=now)
@@ -227,7 +234,9 @@ def fail(fence: Fence, *, error: Json, usage: Usage | None = None) -> State:
         outcome = _end_attempt(_held(fence), error, decision, now=now)
         if outcome is None:
             raise Fenced
-        close_attempt(attempt_of(fence), str(error["code"]), now=now, usage=usage)
+        attempt = attempt_of(fence)
+        transaction.on_commit(lambda: _learn(attempt.job, error), robust=True)
+        close_attempt(attempt, str(error["code"]), now=now, usage=usage)
         record(fence.job_id, outcome, at=now, code=error["code"], attempt=fence.attempt)
         if outcome is State.QUEUED and not decision.retry_after_s:
             owe_ticket(fence.job_id)
@@ -236,6 +245,16 @@ def fail(fence: Fence, *, error: Json, usage: Usage | None = None) -> State:
         if outcome is State.FAILED:
             _settle_followers(fence.job_id, error=error, decision=decision, now=now)
     return outcome
+
+
+def _learn(job: Job, error: Json) -> None:
+    """What the failure of an attempt says of the model: it crashes, it answers, or nothing."""
+    code = error["code"]
+    if code in ANSWERS:
+        pauses.answered(job.revision_id)
+    # Among others nobody knows whose payload it was; each is tried again alone.
+    elif code in CRASHES and "batch" not in error.get("details", {}):
+        pauses.crashed(job.revision_id, fingerprint=job.fingerprint)
 
 
 @_led_on
@@ -327,15 +346,12 @@ def _settle_followers(run_id: UUID, *, error: Json, decision: Verdict, now: date
         _promote(run_id, now=now)
 
 
-def paused(model_id: UUID) -> bool:
-    """Whether nothing of a model is claimed for now."""
-    return QueueState.objects.filter(model_id=model_id).exclude(paused="").exists()
-
-
 def owe_ticket(job_id: UUID) -> None:
     """Send a ticket for a job that has become claimable, once that is committed."""
-    number, model = Job.objects.values_list("revision__number", "model__name").get(id=job_id)
-    queue = tickets.queue_name(model, number=number)
+    job = Job.objects.select_related("revision__model").only("revision__model").get(id=job_id)
+    if pauses.room(job.revision_id, now=database_now()) is not None:
+        return  # while it is paused none is owed; resuming sends them
+    queue = tickets.queue_name(job.revision.model.name, number=job.revision.number)
     transaction.on_commit(lambda: tickets.send(queue))
 
 

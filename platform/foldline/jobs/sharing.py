@@ -53,7 +53,7 @@ def answer_from_run(submission: Submission) -> Submitted | None:
 
 def answer_followers(run: Job, *, result: Json, warnings: Sequence[Json], now: datetime) -> None:
     """Give the result of a run that has just succeeded to the jobs attached to it."""
-    answered = list(_followers(run.id).values_list("id", flat=True))
+    answered = _locked_followers(run.id)
     if not answered:
         return
     _followers(run.id).update(
@@ -67,7 +67,7 @@ def answer_followers(run: Job, *, result: Json, warnings: Sequence[Json], now: d
 
 def fail_followers(run_id: UUID, *, error: Json, now: datetime) -> None:
     """End the jobs attached to a run whose failure would be theirs, too."""
-    failed = list(_followers(run_id).values_list("id", flat=True))
+    failed = _locked_followers(run_id)
     _followers(run_id).update(state=State.FAILED, error=error, finished_at=now)
     for job_id in failed:
         record(job_id, State.FAILED, at=now, code=error["code"], coalesced_with=str(run_id))
@@ -75,7 +75,7 @@ def fail_followers(run_id: UUID, *, error: Json, now: datetime) -> None:
 
 def promote_follower(run_id: UUID, *, now: datetime) -> UUID | None:
     """Let the oldest job attached to a run that ended without an answer become the run."""
-    heir = _followers(run_id).order_by("id").first()
+    heir = _followers(run_id).select_for_update().order_by("id").first()
     if heir is None:
         return None
     Job.objects.filter(id=heir.id).update(attached_to=None, shared=_place_is_free(heir))
@@ -136,6 +136,11 @@ def successor(fence: Fence) -> Fence | None:
 
 def _followers(run_id: UUID) -> QuerySet[Job]:
     return Job.objects.filter(attached_to=run_id, state=State.QUEUED)
+
+
+def _locked_followers(run_id: UUID) -> list[UUID]:
+    """Locked, because one that is being cancelled at this moment must not be told another end."""
+    return [job.id for job in _followers(run_id).select_for_update().order_by("id").only("id")]
 
 
 def _run_of(submission: Submission) -> Job | None:

@@ -21,7 +21,8 @@ from django.db.models import Q
 from foldline.catalog.models import Revision
 from foldline.clock import database_now
 from foldline.fleet.services import bury_silent_workers, held_tickets, present_workers
-from foldline.jobs import services, tickets
+from foldline.jobs import pauses, services, tickets
+from foldline.jobs.checkpoints import discard_ended
 from foldline.jobs.claims import Fence
 from foldline.jobs.line import claimable
 from foldline.jobs.models import Job, Leadership
@@ -58,6 +59,7 @@ class Sweeper:
     def __init__(self, *, name: str = "") -> None:
         self.name = name or f"{socket.gethostname()}:{os.getpid()}"
         self._contact_since: float | None = None
+        self._contact_at = 0.0
         self._redis_run = ""
         self._clean_at = 0.0
 
@@ -95,12 +97,14 @@ class Sweeper:
     def sweep(self) -> Swept:
         """One tick. Raises DatabaseError; Redis being away only skips the tickets."""
         now = database_now()
+        self._note_contact()
         if not lead(self.name, now=now):
-            self._contact_since = None
             return Swept(led=False)
         lost = requeue_lost(now=now) if self._may_judge_leases() else 0
         expired = expire_due(now=now)
         bury_silent_workers(before=now - timedelta(seconds=3 * settings.LEASE_S))
+        discard_ended()
+        pauses.watch_starts(now=now)
         removed = self._clean(now)
         settled = settle_tickets(now=now)
         return replace(settled, lost=lost, expired=expired, removed=removed)
@@ -113,16 +117,23 @@ class Sweeper:
         removed = clean(now=now)
         return removed.jobs + removed.files
 
+    def _note_contact(self) -> None:
+        """The database has answered. After a pause in which leases could pass, contact begins
+        anew: a statement that hung while the database stalled hung for the workers, too."""
+        now = time.monotonic()
+        pause: float = max(settings.LEASE_S - settings.HEARTBEAT_S, 2 * settings.SWEEP_S)
+        if self._contact_since is None or now - self._contact_at > pause:
+            self._contact_since = now
+        self._contact_at = now
+
     def _may_judge_leases(self) -> bool:
         """False until contact with the database has lasted a lease and two heartbeats.
 
         While the database was away nobody could prolong a lease: judging by what it says
         right afterwards would take every running job from its worker.
         """
-        if self._contact_since is None:
-            self._contact_since = time.monotonic()
         grace: float = settings.LEASE_S + 2 * settings.HEARTBEAT_S
-        return time.monotonic() - self._contact_since >= grace
+        return self._contact_since is not None and (time.monotonic() - self._contact_since >= grace)
 
 
 def lead(name: str, *, now: datetime) -> bool:
@@ -178,7 +189,10 @@ def _settle_queue(queue: str, revision: Revision, *, now: datetime) -> tuple[int
     """(tickets sent, tickets taken back)"""
     # Read in this order: jobs that come or go in between make the surplus look smaller.
     ready = tickets.publisher().ready(queue)
-    waiting = 0 if services.paused(revision.model_id) else claimable(revision.id, now=now).count()
+    waiting = claimable(revision.id, now=now).count()
+    bound = pauses.room(revision.id, now=now)
+    if bound is not None:
+        waiting = min(waiting, bound)
     missing = min(TICKETS_A_TICK, waiting - ready)
     if missing > 0:
         tickets.publisher().publish(queue, count=missing)

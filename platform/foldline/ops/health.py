@@ -7,10 +7,11 @@ from typing import Any
 
 import redis
 from django.conf import settings
-from django.db import connection
-from django.db.utils import DatabaseError
+from django.db import Error, connection
 from django.http import HttpRequest, JsonResponse
 from django.views.decorators.http import require_safe
+
+PROBE_BYTES = 64 * 1024
 
 
 @require_safe
@@ -39,7 +40,7 @@ def database_trouble() -> str:
     try:
         with connection.cursor() as cursor:
             cursor.execute("select 1")
-    except DatabaseError as error:
+    except Error as error:
         return f"database: {type(error).__name__}"
     return ""
 
@@ -48,10 +49,11 @@ def storage_trouble() -> str:
     """Why no file can be kept in the artifacts' folder now, or ""."""
     try:
         settings.ARTIFACTS_DIR.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=settings.ARTIFACTS_DIR):
-            return ""
+        with tempfile.TemporaryFile(dir=settings.ARTIFACTS_DIR, buffering=0) as file:
+            file.write(bytes(PROBE_BYTES))  # a full disk still makes empty files
     except OSError as error:
         return f"artifacts: {error.strerror}"
+    return ""
 
 
 def redis_trouble() -> str:

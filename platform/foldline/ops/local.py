@@ -17,6 +17,7 @@ from django.db import Error, connection
 from foldline.catalog.models import Revision
 from foldline.environment import secret
 from foldline.fleet.models import Worker
+from foldline.jobs.pauses import try_starts_again
 from foldline.ops.broker import answers, broker_program, set_aside_data
 from foldline.ops.programs import Program
 from foldline.ops.sole import require_port
@@ -87,6 +88,7 @@ def start_services(supervisor: Supervisor, *, worker_grace_s: float | None) -> N
 
     A worker gets `worker_grace_s` to finish at the end; None: as long as its jobs may run.
     """
+    try_starts_again()
     supervisor.add(gateway())
     supervisor.add(Program(name="sweeper", command=(PYTHON, "manage.py", "sweeper")))
     for program in workers(grace_s=worker_grace_s):
@@ -134,6 +136,8 @@ def workers(*, grace_s: float | None) -> Iterator[Program]:
             # Its job is taken up again from the database; an orphan would compute it for nobody.
             orphan_signal=signal.SIGKILL,
             may_end=True,
+            # One broken model is no reason to end the rest; its breaker names it.
+            may_fail=True,
         )
 
 

@@ -29,7 +29,7 @@ class Program:
 
     `ready` gets its process id. `grace_s`: seconds it may take to end after SIGTERM.
     `orphan_signal`: what it gets when the supervisor is killed. `may_end`: leaving with
-    status 0 is not a failure.
+    status 0 is not a failure. `may_fail`: however often it dies, the others go on.
     """
 
     name: str
@@ -39,6 +39,7 @@ class Program:
     grace_s: float = 10
     orphan_signal: int = signal.SIGTERM
     may_end: bool = False
+    may_fail: bool = False
     environment: Mapping[str, str] = field(default_factory=dict)
 
 

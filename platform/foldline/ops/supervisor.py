@@ -105,7 +105,7 @@ class Supervisor:
             del self.places[name]
             return
         place.quick_deaths = place.quick_deaths + 1 if child.age_s < QUICK_S else 0
-        if place.quick_deaths >= QUICK_DEATHS:
+        if place.quick_deaths >= QUICK_DEATHS and not place.program.may_fail:
             raise SupervisorError(name, f"{describe(child.status)} {QUICK_DEATHS} times in a row")
         pause = self._pause_after(place.quick_deaths)
         self.say(f"{name} {describe(child.status)}; it starts again in {pause:.0f} s")

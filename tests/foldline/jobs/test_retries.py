@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from foldline.jobs.retries import BACK_OFF_ATTEMPTS, LONGEST_DELAY_S, verdict
+from foldline.jobs.retries import BACK_OFF_ATTEMPTS, CRASHES, LONGEST_DELAY_S, like, verdict
 
 
 @pytest.mark.parametrize("code", ["invalid_input", "deadline_exceeded", "expired"])
@@ -38,3 +38,15 @@ def test_back_off_doubles_and_is_bounded(code: str) -> None:
     assert delays[:3] == [10, 20, 40]
     assert max(delay or 0 for delay in delays) <= LONGEST_DELAY_S
     assert verdict(code, attempt=BACK_OFF_ATTEMPTS, max_attempts=3).dead_letter
+
+
+@pytest.mark.parametrize(
+    ("code", "others"),
+    [
+        ("gpu_oom", {"gpu_oom", "host_oom"}),
+        ("broker", {"broker", "storage", "dependency_unavailable"}),
+        ("worker_lost", {"worker_lost", *CRASHES}),
+    ],
+)
+def test_codes_under_one_rule_are_counted_together(code: str, others: set[str]) -> None:
+    assert like(code) == others

@@ -14,7 +14,9 @@ from foldline.catalog.models import Revision
 from foldline.clock import database_now
 from foldline.fleet.models import Worker
 from foldline.fleet.services import register
+from foldline.ids import uuid7
 from foldline.jobs import services, tickets
+from foldline.jobs.breaker import FAILED_STARTS, Cause, read
 from foldline.jobs.models import Attempt, Job, QueueState
 from foldline.jobs.services import claim
 from foldline.jobs.sweeper import LOOK_S, TICKETS_A_TICK, Sweeper, Swept, lead
@@ -227,3 +229,19 @@ def test_workers_that_fell_silent_are_gone(revision: Revision) -> None:
     Sweeper().sweep()
     worker = Worker.objects.get()
     assert (worker.state, worker.current_job) == ("gone", None)
+
+
+def test_a_model_whose_starts_keep_failing_is_noticed(revision: Revision) -> None:
+    for number in range(FAILED_STARTS):
+        register(name=f"w{number}", revision_id=revision.id, node="here", pid=1)
+    Worker.objects.update(failure={"code": "load_failed", "message": "no such file"})
+    Sweeper().sweep()
+    assert read(QueueState.objects.get().breaker).cause is Cause.STARTS
+
+
+def test_what_ended_jobs_had_saved_is_removed(tmp_path: Path, settings: Settings) -> None:
+    settings.HOME = tmp_path
+    left = tmp_path / "checkpoints" / str(uuid7())
+    left.mkdir(parents=True)
+    Sweeper().sweep()
+    assert not left.exists()

@@ -243,6 +243,11 @@ class Acts:
     def name_file_outside(self) -> dict[str, Any]:
         return {"file": self.context.output("../../outside.txt", media_type="text/plain")}
 
+    def run_out_of_memory(self) -> NoReturn:
+        with open(self.inputs["paths"][0], "a") as file:
+            file.write("once\n")
+        raise MemoryError
+
     def allocate(self) -> dict[str, Any]:
         held = []
         while True:

@@ -39,7 +39,11 @@ class JobsView(ApiView):
             limit=limit + 1,
         )
         page = found[:limit]
-        jobs = [job_body(job, position=selectors.position_of(job)) for job in page]
+        blocked = selectors.blocked_reasons(page)
+        jobs = [
+            job_body(job, position=selectors.position_of(job), blocked=blocked.get(job.id))
+            for job in page
+        ]
         more = len(found) > limit
         return Response({"jobs": jobs, "next_cursor": _cursor(page[-1].id) if more else None})
 
@@ -90,7 +94,8 @@ def _job(request: Request, job: str) -> JobRow:
 
 def _shown(job: JobRow) -> Response:
     wait = poll_after_s(job)
-    body = job_body(job, position=selectors.position_of(job))
+    blocked = selectors.blocked_reasons([job]).get(job.id)
+    body = job_body(job, position=selectors.position_of(job), blocked=blocked)
     return Response(body, headers={"Retry-After": str(wait)} if wait is not None else None)
 
 

@@ -57,7 +57,8 @@ class SubmitView(ApiView):
         submitted = services.submit(call)
         if submitted.replayed or submitted.coalesced_with or submitted.cache_of:
             job = selectors.job_of(tenant_id=caller.tenant_id, job_id=submitted.job_id)
-            body = job_body(job, position=selectors.position_of(job))
+            blocked = selectors.blocked_reasons([job]).get(job.id)
+            body = job_body(job, position=selectors.position_of(job), blocked=blocked)
         else:
             body = accepted_body(live, call, submitted)
         headers = {"Location": body["urls"]["self"]}

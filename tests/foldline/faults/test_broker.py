@@ -1,0 +1,275 @@
+"""Redis is taken away, filled up or fed with garbage: jobs do not notice."""
+
+from __future__ import annotations
+
+import base64
+import json
+import pickle
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from foldline.jobs.tickets import _ticket
+from tests.house import House, Process, built
+from tests.redis_server import RedisServer
+from tests.worker_process import wait_until
+
+pytestmark = pytest.mark.processes
+
+QUEUE = "foldline.sleepy.r1"
+PROMISED_S = 0.5
+FAULT_S = 2.0
+
+
+@pytest.fixture(scope="module")
+def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    server = RedisServer(folder=tmp_path_factory.mktemp("redis"))
+    server.start()
+    yield server
+    server.kill()
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory, redis: RedisServer) -> Iterator[House]:
+    with built(tmp_path_factory.mktemp("house"), redis=redis) as house:
+        house.start_gateway()
+        house.start_sweeper()
+        yield house
+
+
+@pytest.fixture(scope="module")
+def worker(house: House) -> Process:
+    """One for all faults: it has to survive each of them."""
+    return house.start_worker()
+
+
+@contextmanager
+def killed_and_back_empty(redis: RedisServer) -> Iterator[None]:
+    redis.kill()
+    yield
+    redis.durable = False
+    redis.start()
+
+
+@contextmanager
+def killed_and_back_with_its_log(redis: RedisServer) -> Iterator[None]:
+    with redis.client() as client:
+        client.config_set("appendonly", "yes")
+        client.config_set("appendfsync", "always")
+        wait_until(lambda: client.info("persistence")["aof_rewrite_in_progress"] == 0)
+    redis.kill()
+    yield
+    redis.durable = True
+    redis.start()
+
+
+@contextmanager
+def frozen(redis: RedisServer) -> Iterator[None]:
+    """Also what a partition looks like: no answer, and no refusal."""
+    redis.freeze()
+    yield
+    redis.thaw()
+
+
+@contextmanager
+def connections_killed(redis: RedisServer) -> Iterator[None]:
+    for _ in range(2):
+        with redis.client() as client:
+            for kind in ("normal", "pubsub"):
+                client.client_kill_filter(_type=kind, skipme=True)
+        time.sleep(0.5)
+    yield
+
+
+@contextmanager
+def full(redis: RedisServer) -> Iterator[None]:
+    with redis.client() as client:
+        client.config_set("maxmemory", 1)
+        yield
+        client.config_set("maxmemory", 0)
+
+
+@contextmanager
+def refusing_acknowledgements(redis: RedisServer) -> Iterator[None]:
+    """As Redis 7.0 does when it is full, and a replica always."""
+    with redis.client() as client:
+        client.execute_command("ACL", "SETUSER", "default", "-zrem", "-hdel")
+        yield
+        client.execute_command("ACL", "SETUSER", "default", "+zrem", "+hdel")
+
+
+FAULTS = [
+    killed_and_back_empty,
+    killed_and_back_with_its_log,
+    frozen,
+    connections_killed,
+    full,
+    refusing_acknowledgements,
+]
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
+def test_submits_stay_fast_and_each_job_runs_once(
+    house: House, worker: Process, redis: RedisServer, fault: Callable[[RedisServer], Any]
+) -> None:
+    before = house.attempts()
+    running = house.accepted(seconds=1)
+    house.until(running, "running")
+    jobs = [running, *(house.accepted() for _ in range(3))]
+    with fault(redis):
+        ends = time.monotonic() + FAULT_S
+        while time.monotonic() < ends:
+            answer = house.submit()
+            assert answer.status == 202
+            assert answer.seconds < PROMISED_S
+            jobs.append(str(answer.body["id"]))
+            time.sleep(0.1)
+    for job in jobs:
+        assert house.until(job, "succeeded") == ("succeeded", 1, "")
+    assert house.attempts() - before == len(jobs)
+    assert worker.alive()
+
+
+def test_a_worker_starts_while_redis_is_full_and_serves_when_there_is_room(
+    house: House, redis: RedisServer, worker: Process
+) -> None:
+    worker.kill()
+    with full(redis):
+        second = house.start_worker()
+        job = house.accepted()
+        wait_until(lambda: "OutOfMemory" in second.told() or "maxmemory" in second.told())
+        assert second.alive()
+    assert house.until(job, "succeeded") == ("succeeded", 1, "")
+    second.kill()
+
+
+class Marks:
+    """Unpickling it would create a file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Path.touch, (self.path,))
+
+
+def changed(*, headers: dict[str, Any] | None = None, **fields: Any) -> bytes:
+    message = json.loads(_ticket(QUEUE))
+    message.update(fields)
+    message["headers"] = {**message["headers"], **headers} if headers is not None else None
+    return json.dumps(message).encode()
+
+
+def body(text: bytes) -> str:
+    return base64.b64encode(text).decode()
+
+
+STRANGERS: dict[str, bytes] = {
+    "text": b"garbage",
+    "no_text": b"\xff\xfe\x00",
+    "null": b"null",
+    "empty_object": b"{}",
+    "deep_json": b"[" * 100_000,
+    "unknown_task": changed(headers={"task": "os.system"}),
+    "task_that_is_a_list": changed(headers={"task": ["os.system"]}),
+    "no_headers": changed(),
+    "no_id": changed(headers={"id": None}),
+    "no_delivery": changed(headers={}, properties={"delivery_tag": {}, "delivery_info": {}}),
+    "body_that_is_no_base64": changed(headers={}, body="!!!"),
+    "body_that_is_no_call": changed(headers={}, body=body(b"[7, 8, 9]")),
+    "surplus_arguments": changed(headers={}, body=body(b'[[1, 2], {"x": 1}, {}]')),
+    "huge_body": changed(headers={}, body="W" * 1_000_000),
+    "for_tomorrow": changed(headers={"eta": "2099-01-01T00:00:00"}),
+    "expires_never": changed(headers={"expires": {}}),
+}
+
+
+@pytest.fixture(scope="module")
+def patient(house: House) -> Process:
+    """One worker that gets to see all the strangers."""
+    return house.start_worker()
+
+
+class TestStrangersInTheQueue:
+    @pytest.mark.parametrize("stranger", STRANGERS)
+    def test_what_is_no_ticket_is_dropped_with_a_word_and_the_next_job_runs(
+        self, house: House, patient: Process, redis: RedisServer, stranger: str
+    ) -> None:
+        before = patient.told().count("not a ticket: dropped")
+        with redis.client() as client:
+            client.lpush(QUEUE, STRANGERS[stranger])
+        for _ in range(2):  # a worker that held on to the stranger would read no more
+            assert house.until(house.accepted(), "succeeded") == ("succeeded", 1, "")
+        assert patient.told().count("not a ticket: dropped") == before + 1
+        assert patient.alive()
+
+    @pytest.mark.parametrize("wrapped", [True, False])
+    def test_a_pickle_is_never_opened(
+        self,
+        house: House,
+        patient: Process,
+        redis: RedisServer,
+        tmp_path: Path,
+        wrapped: bool,  # noqa: FBT001 - a parameter
+    ) -> None:
+        marker = tmp_path / "marker"
+        evil = pickle.dumps(Marks(marker))
+        kind = {"content-type": "application/x-python-serialize", "content-encoding": "binary"}
+        with redis.client() as client:
+            client.lpush(QUEUE, changed(headers={}, body=body(evil), **kind) if wrapped else evil)
+        job = house.accepted()
+        assert house.until(job, "succeeded") == ("succeeded", 1, "")
+        assert not marker.exists()
+        assert patient.alive()
+
+    def test_a_ticket_of_an_unknown_version_is_told_and_costs_nothing(
+        self, house: House, patient: Process, redis: RedisServer
+    ) -> None:
+        with redis.client() as client:
+            client.lpush(QUEUE, changed(headers={}, body=body(b"[[99], {}, {}]")))
+        job = house.accepted()
+        assert house.until(job, "succeeded") == ("succeeded", 1, "")
+        wait_until(lambda: "ticket version 99 is not known here" in patient.told())
+
+    def test_a_queue_that_is_no_list_costs_only_its_tickets(
+        self, house: House, patient: Process, redis: RedisServer
+    ) -> None:
+        with redis.client() as client:
+            client.delete(QUEUE)
+            client.set(QUEUE, "nonsense")
+            job = house.accepted()
+            wait_until(lambda: "Connection to broker lost" in patient.told())
+            client.delete(QUEUE)
+        assert house.until(job, "succeeded") == ("succeeded", 1, "")
+        assert patient.alive()
+
+    def test_a_ticket_for_a_retired_revision_serves_who_waits_and_then_nobody(
+        self, house: House, patient: Process, redis: RedisServer
+    ) -> None:
+        patient.kill()
+        job = house.accepted()
+        self._mark_revision(house, "retired")
+        wait_until(lambda: house.submit().status == 410)
+        try:
+            late = house.start("late-worker", "-m", "tasks.worker", "sleepy@r1")
+            assert house.until(job, "succeeded") == ("succeeded", 1, "")
+            before = late.told().count("no job waiting")
+            with redis.client() as client:
+                client.lpush(QUEUE, _ticket(QUEUE))
+            wait_until(lambda: late.told().count("no job waiting") > before)
+            assert late.alive()
+        finally:
+            self._mark_revision(house, "live")
+
+    def _mark_revision(self, house: House, state: str) -> None:
+        house.manage(
+            "shell",
+            "--verbosity=0",
+            "--command",
+            "from foldline.catalog.models import Revision;"
+            f"Revision.objects.filter(model__name='sleepy').update(state='{state}')",
+        )

@@ -1,0 +1,269 @@
+"""The database is taken away: callers hear it at once, and workers lose nothing."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.house import HEARTBEAT_S, LEASE_S, Answer, House, Process, built
+from tests.postgres_server import Mode, PostgresServer
+from tests.redis_server import RedisServer
+from tests.worker_process import wait_until
+
+pytestmark = pytest.mark.processes
+
+QUEUE = "foldline.sleepy.r1"
+OUTAGE_S = LEASE_S + 2 * HEARTBEAT_S + 0.5
+THREADS = 8
+PROMISED_S = 2.0
+NOISE_S = 0.4  # of a busy machine
+
+
+@pytest.fixture(autouse=True)
+def _everything_back(postgres: PostgresServer) -> Iterator[None]:
+    yield
+    if not (postgres.folder / "data" / "postmaster.pid").exists():
+        postgres.start()
+
+
+def assert_is_soon_told(answer: Answer) -> None:
+    assert answer.status == 503, answer
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.body["code"] == "database_unavailable"
+    assert answer.body["retryable"] is True
+    assert int(answer.headers["retry-after"]) > 0
+    assert answer.seconds < PROMISED_S + NOISE_S
+
+
+def warm(house: House) -> None:
+    """Give every thread of the gateway its connection."""
+    answers = house.together([lambda: house.get("/v1/jobs")] * (4 * THREADS))
+    assert {answer.status for answer in answers} == {200}
+
+
+class TestCallers:
+    def test_a_database_that_is_down_is_a_503_within_two_seconds_and_never_a_500(
+        self, house: House, postgres: PostgresServer
+    ) -> None:
+        job = house.accepted()
+        postgres.stop()
+        assert_is_soon_told(house.submit())
+        assert_is_soon_told(house.get(f"/v1/jobs/{job}"))
+        assert house.get("/admin/login/").status in (200, 503)
+        assert house.get("/admin/").status != 500
+        ready = house.get("/readyz")
+        assert ready.status == 503
+        assert ready.body["reasons"] == ["database: OperationalError"]
+        assert house.get("/healthz").status == 200
+        postgres.start()
+        wait_until(lambda: house.submit().status == 202, within_s=2)
+
+    @pytest.mark.parametrize("mode", ["fast", "immediate"])
+    def test_no_request_fails_after_a_restart_on_any_thread(
+        self, house: House, postgres: PostgresServer, mode: Mode
+    ) -> None:
+        warm(house)
+        postgres.restart(mode=mode)
+        answers = house.together([lambda: house.get("/v1/jobs")] * (4 * THREADS))
+        assert {answer.status for answer in answers} == {200}
+        assert house.submit().status == 202
+
+    def test_no_request_fails_after_an_admin_ended_all_sessions(
+        self, house: House, postgres: PostgresServer
+    ) -> None:
+        warm(house)
+        assert postgres.end_sessions() >= 1
+        asks: list[Callable[[], Answer]] = [house.submit, lambda: house.get("/v1/jobs")]
+        statuses = {answer.status for answer in house.together(asks * THREADS)}
+        assert statuses == {200, 202}
+
+    def test_a_locked_table_is_a_503_for_everyone_and_nobody_waits_for_the_others(
+        self, house: House, postgres: PostgresServer
+    ) -> None:
+        job = house.accepted()
+        with postgres.connect(autocommit=False) as other:
+            other.execute("lock table jobs_job")
+            for answer in house.together([house.submit, lambda: house.get(f"/v1/jobs/{job}")]):
+                assert_is_soon_told(answer)
+            many = house.together([house.submit] * (10 * THREADS))
+            for answer in many:
+                assert_is_soon_told(answer)
+            other.rollback()
+        wait_until(lambda: house.submit().status == 202, within_s=2)
+
+    def test_a_server_that_takes_no_new_connections_is_a_503(
+        self, house: House, postgres: PostgresServer
+    ) -> None:
+        postgres.end_sessions()
+        postgres.freeze()
+        try:
+            assert_is_soon_told(house.submit())
+        finally:
+            postgres.thaw()
+        wait_until(lambda: house.submit().status == 202, within_s=4)
+
+    def test_a_submit_that_was_told_503_makes_one_job_when_it_is_repeated(
+        self, house: House, postgres: PostgresServer
+    ) -> None:
+        with postgres.connect(autocommit=False) as other:
+            other.execute("lock table jobs_job")
+            assert_is_soon_told(house.submit(key="again"))
+            other.rollback()
+        _repeat_until_accepted(house, "again")
+        assert house.count("jobs_job where idempotency_key = 'again'") == 1
+
+    def test_a_submit_whose_answer_was_lost_with_the_connection_makes_one_job(
+        self, house: House, postgres: PostgresServer
+    ) -> None:
+        """Sessions are ended in the middle of submits: each made one job or none."""
+        keys = [f"cut-{number}" for number in range(40)]
+        asks: list[Callable[[], Answer]] = [partial(house.submit, key=key) for key in keys]
+        cut = [partial(_cut, postgres)] * 5
+        answers = house.together([*asks[:20], *cut, *asks[20:]])
+        assert {answer.status for answer in answers} <= {0, 202, 503}
+        for key in keys:
+            _repeat_until_accepted(house, key)
+            assert house.count(f"jobs_job where idempotency_key = '{key}'") == 1
+
+
+def _repeat_until_accepted(house: House, key: str) -> None:
+    wait_until(lambda: house.submit(key=key).status == 202, within_s=4)
+
+
+def _cut(postgres: PostgresServer) -> Answer:
+    postgres.end_sessions()
+    return Answer(status=0, headers={}, body={}, seconds=0)
+
+
+class TestAReplica:
+    def test_a_server_that_only_reads_is_a_503(
+        self, house: House, postgres: PostgresServer
+    ) -> None:
+        with postgres.connect() as admin:
+            admin.execute("alter database postgres set default_transaction_read_only = on")
+            postgres.end_sessions()
+            try:
+                assert_is_soon_told(house.submit())
+            finally:
+                admin.execute("alter database postgres set default_transaction_read_only = off")
+                postgres.end_sessions()
+        wait_until(lambda: house.submit().status == 202, within_s=2)
+
+
+@pytest.mark.usefixtures("processes")
+class TestWorkers:
+    def test_an_outage_longer_than_the_lease_wastes_no_attempt(
+        self, house: House, postgres: PostgresServer
+    ) -> None:
+        """One job ends during the outage, and one runs through it."""
+        # The sweeper looks sooner than the workers beat: what it judges by is an old lease.
+        slow, eager = {"FOLDLINE_HEARTBEAT_S": "0.9"}, {"FOLDLINE_SWEEP_S": "0.05"}
+        sweeper = house.start_sweeper(**eager, **slow)
+        workers = [house.start_worker(**slow), house.start_worker(**slow)]
+        short = house.accepted(seconds=2)
+        long = house.accepted(seconds=OUTAGE_S + 4)
+        house.until(short, "running")
+        house.until(long, "running")
+        postgres.stop(mode="immediate")
+        time.sleep(OUTAGE_S + 1)
+        postgres.start()
+        assert house.until(short, "succeeded") == ("succeeded", 1, "")
+        assert house.until(long, "succeeded") == ("succeeded", 1, "")
+        assert all(process.alive() for process in (sweeper, *workers))
+        assert "result not recorded yet" in "".join(worker.told() for worker in workers)
+
+    @pytest.mark.parametrize("mode", ["fast", "immediate"])
+    def test_a_restart_under_a_running_job_costs_nothing(
+        self, house: House, postgres: PostgresServer, mode: Mode
+    ) -> None:
+        house.start_worker()
+        job = house.accepted(seconds=1.5)
+        house.until(job, "running")
+        postgres.restart(mode=mode)
+        assert house.until(job, "succeeded") == ("succeeded", 1, "")
+
+    def test_a_worker_waits_for_a_locked_table_as_long_as_it_takes(
+        self, house: House, postgres: PostgresServer
+    ) -> None:
+        worker = house.start_worker()
+        job = house.accepted(seconds=0.5)
+        house.until(job, "running")
+        with postgres.connect(autocommit=False) as other:
+            other.execute("lock table jobs_job")
+            time.sleep(4)
+            other.rollback()
+        assert house.until(job, "succeeded") == ("succeeded", 1, "")
+        assert "result not recorded yet" not in worker.told()
+
+    def test_a_worker_holds_its_ticket_while_the_database_is_away(
+        self, house: House, postgres: PostgresServer, redis: RedisServer
+    ) -> None:
+        worker = house.start_worker()
+        job = house.accepted(seconds=0)
+        house.until(job, "succeeded")
+        postgres.stop()
+        with redis.client() as client:
+            ticket = _a_ticket()
+            client.lpush(QUEUE, *[ticket] * 5)
+            wait_until(lambda: worker.told().count("claim failed") >= 3)
+            assert client.llen(QUEUE) == 4
+            postgres.start()
+            waiting = house.accepted(seconds=0)
+            assert house.until(waiting, "succeeded") == ("succeeded", 1, "")
+            wait_until(lambda: client.llen(QUEUE) == 0)
+
+    def test_a_worker_frozen_in_a_transaction_does_not_hold_the_line_up_for_ever(
+        self, house: House, postgres: PostgresServer
+    ) -> None:
+        """Every session of ours ends in the database when it idles in a transaction."""
+        bound = house.manage(
+            "shell",
+            "--verbosity=0",
+            "--command",
+            "from django.db import connection as c; k = c.cursor();"
+            "k.execute('show idle_in_transaction_session_timeout'); print(k.fetchone()[0])",
+        )
+        assert bound.split()[-1] == "20s"
+
+
+def _a_ticket() -> bytes:
+    from foldline.jobs.tickets import _ticket
+
+    return _ticket(QUEUE)
+
+
+class TestSQLite:
+    @pytest.fixture
+    def small(self, tmp_path: Path, redis: RedisServer) -> Iterator[House]:
+        with built(tmp_path / "house", redis=redis) as house:
+            house.start_gateway()
+            yield house
+
+    def test_another_writer_is_a_503_within_two_seconds_and_reading_goes_on(
+        self, small: House
+    ) -> None:
+        job = small.accepted()
+        with closing(sqlite3.connect(small.folder / "db.sqlite3", isolation_level=None)) as other:
+            other.execute("begin immediate")
+            assert_is_soon_told(small.submit())
+            assert small.get(f"/v1/jobs/{job}").status == 200
+            other.execute("rollback")
+        assert small.submit().status == 202
+
+    @pytest.mark.usefixtures("small")
+    def test_a_worker_waits_for_another_writer(self, small: House) -> None:
+        worker: Process = small.start_worker()
+        job = small.accepted(seconds=0.5)
+        small.until(job, "running")
+        with closing(sqlite3.connect(small.folder / "db.sqlite3", isolation_level=None)) as other:
+            other.execute("begin immediate")
+            time.sleep(4)
+            other.execute("rollback")
+        assert small.until(job, "succeeded") == ("succeeded", 1, "")
+        assert "result not recorded yet" not in worker.told()
