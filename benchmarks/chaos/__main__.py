@@ -34,7 +34,7 @@ def main() -> int:
     found = violations(ended.evidence)
     for each in found[:SHOWN]:
         print(f"{each.promise}: {each.what}: {each.about}", file=sys.stderr)
-    if found:
+    if found or told.keep:
         print(f"histories and tables: {keep(ended.evidence)}", file=sys.stderr)
     figures = _figures(ended, found)
     if told.print_only:
@@ -53,6 +53,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--drain-s", type=float, default=180.0)
     parser.add_argument("--without", choices=["fence", "sweeper"], help="the controls")
     parser.add_argument("--only", nargs="+", help="these faults and no others")
+    parser.add_argument("--keep", action="store_true", help="keep the histories, too")
     parser.add_argument("--print-only", action="store_true", help="keep docs/figures as it is")
     return parser.parse_args()
 
@@ -78,6 +79,7 @@ def _figures(ended: Run, found: list[Violation]) -> list[dict[str, Any]]:
     ):
         all_of_them = recoveries(evidence, kind, settle_s=settle_s)
         measured = [each.claimed_s for each in all_of_them if each.measured]
+        calm = [each.claimed_s for each in all_of_them if each.calm]
         longest = max((each.claimed_s for each in all_of_them), default=0.0)
         if measured:
             told = spread(measured)
@@ -90,6 +92,8 @@ def _figures(ended: Run, found: list[Violation]) -> list[dict[str, Any]]:
                     at_most=target,
                     **more,
                     measured=len(measured),
+                    calm=len(calm),
+                    calm_p99=round(spread(calm)["p99"], 2),
                     of=len(all_of_them),
                     max_of_all=round(longest, 2),
                 )

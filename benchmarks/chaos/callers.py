@@ -153,7 +153,7 @@ class Gauge(threading.Thread):
     def run(self) -> None:
         while not self.ended.wait(0.2):
             if self._random.random() < 0.03:
-                self._most = self._random.choice((1, 1, 2, 2, 4))
+                self._most = self._random.choice((1, 1, 2, 2, 3))
             try:
                 self._open = self._estate.count_open()
             except psycopg.OperationalError:

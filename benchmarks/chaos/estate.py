@@ -23,8 +23,9 @@ from tests.postgres_server import PostgresServer, running_postgres
 from tests.redis_server import RedisServer
 
 ROOT = Path(__file__).resolve().parents[2]
-WORKERS = 4
+WORKERS = 5
 START_S = 90.0
+LOADED = "select pid, name from fleet_worker where state in ('ready', 'busy')"
 
 
 @dataclass(kw_only=True)
@@ -102,13 +103,16 @@ class Estate:
 
     def ready_workers(self) -> list[Member]:
         """Loaded workers; learns their names from their rows."""
-        rows = self.rows("select pid, name from fleet_worker where state in ('ready', 'busy')")
-        names = dict(rows)
+        self._learn(self.rows(LOADED))
+        return [w for w in self.workers if w.name and w.alive and not w.frozen]
+
+    def _learn(self, loaded: list[tuple[Any, ...]]) -> None:
+        """Which of the workers have loaded by now, and by what name."""
+        names = dict(loaded)
         for worker in self.workers:
             if not worker.name and (name := names.get(worker.process.pid)):
                 worker.name = name
                 self.told.write("up", name=name)
-        return [w for w in self.workers if w.name and w.alive and not w.frozen]
 
     def running(self) -> dict[str, tuple[str, int]]:
         """What runs now: worker's name → (job, attempt)."""
@@ -118,8 +122,9 @@ class Estate:
     def count_open(self) -> int:
         """Jobs that wait or are at work, without those whose worker was hit. Raises
         psycopg.OperationalError."""
-        working = [w.name for w in self.workers if w.name and w.alive and not w.frozen]
         with self.postgres.connect() as connection:
+            self._learn(connection.execute(LOADED).fetchall())
+            working = [w.name for w in self.workers if w.name and w.alive and not w.frozen]
             found = connection.execute(
                 "select count(*) from jobs_job"
                 " where state = 'queued' or state = 'running' and owner = any(%s)",

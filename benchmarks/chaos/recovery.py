@@ -30,7 +30,10 @@ class Recovery:
 
     requeued_s: float
     claimed_s: float
+    calm: bool
+    """Nothing around was broken."""
     measured: bool
+    """And another loaded worker was idle."""
 
 
 def recoveries(evidence: Evidence, kind: str, *, settle_s: float) -> list[Recovery]:
@@ -76,6 +79,7 @@ def _recovery(evidence: Evidence, aimed: Event, settle_s: float) -> Iterator[Rec
         yield Recovery(
             requeued_s=requeued - aimed["at"],
             claimed_s=claimed - aimed["at"],
+            calm=calm,
             measured=calm and _idle(evidence, requeued) > _ahead(evidence, row, requeued),
         )
 

@@ -13,7 +13,7 @@ from benchmarks.chaos.evidence import Evidence, gather
 from benchmarks.chaos.faults import Faults
 
 CALLERS = 4
-PAUSE_S = (1.0, 3.5)
+PAUSE_S = (1.5, 4.5)
 PATIENCE_S = 5.0
 
 AT_WORK = {"kill_worker": 10.0, "kill_plugin": 8.0, "freeze_worker": 2.0, "kill_gateway": 1.5}
@@ -27,7 +27,7 @@ AROUND = {
     "kill_worker": 2.0,
 }
 # In turns, because a recovery can only be measured while nothing else is broken.
-TURN, OF_THEM_AT_WORK = 32, 24
+TURN, OF_THEM_AT_WORK = 48, 38
 
 
 @dataclass(frozen=True, kw_only=True)
