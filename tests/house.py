@@ -104,11 +104,9 @@ class House:
 
     def start_worker(self, model: str = "sleepy", **environment: str) -> Process:
         """A worker; returns when it is loaded."""
-        before = self.count("fleet_worker where state = 'ready'")
         worker = self.start(f"{model}-worker", "-m", "tasks.worker", model, **environment)
-        wait_until(
-            lambda: self.count("fleet_worker where state = 'ready'") > before or not worker.alive()
-        )
+        loaded = f"fleet_worker where pid = {worker.running.pid} and state in ('ready', 'busy')"
+        wait_until(lambda: self.count(loaded) or not worker.alive(), what="a loaded worker")
         assert worker.alive(), worker.told()
         return worker
 
