@@ -17,12 +17,10 @@ from foldline.errors import JobNotFound, job_error
 from foldline.jobs import pauses, tickets
 from foldline.jobs.admission import Submission, Submitted, admit, replay
 from foldline.jobs.bill import attempt_of, close_attempt
-from foldline.jobs.breaker import read
 from foldline.jobs.claims import ClaimedJob, Fence, Fenced, Usage, claimed
 from foldline.jobs.digests import with_digest
 from foldline.jobs.events import record
-from foldline.jobs.line import claimable, heads
-from foldline.jobs.models import Attempt, Job, JobArtifact, QueueState
+from foldline.jobs.models import Attempt, Job, JobArtifact
 from foldline.jobs.retries import ANSWERS, CRASHES, Verdict, like, verdict
 from foldline.jobs.sharing import (
     answer_followers,
@@ -33,7 +31,7 @@ from foldline.jobs.sharing import (
     successor,
 )
 from foldline.jobs.states import State, sources_of
-from foldline.scheduling.fairness import next_job
+from foldline.jobs.taking import take, take_for_trial
 
 Json = Mapping[str, Any]
 
@@ -68,9 +66,9 @@ def claim(*, revision_id: UUID, owner: str, limit: int = 1) -> list[ClaimedJob]:
         now = database_now()
         room = pauses.room_in(queue, revision_id, now=now)
         if room is None:
-            taken = _take(queue, revision_id, owner, limit, now)
+            taken = take(queue, revision_id, owner=owner, limit=limit, now=now)
         else:
-            taken = _take_for_trial(queue, revision_id, owner, now) if room else []
+            taken = take_for_trial(queue, revision_id, owner=owner, now=now) if room else []
         jobs = (
             Job.objects.filter(id__in=taken)
             .select_related("revision__model")
@@ -78,57 +76,6 @@ def claim(*, revision_id: UUID, owner: str, limit: int = 1) -> list[ClaimedJob]:
         )
         found = {job.id: job for job in jobs}
         return [claimed(found[job_id], now=now) for job_id in taken]
-
-
-def _take(
-    queue: QueueState, revision_id: UUID, owner: str, limit: int, now: datetime
-) -> list[UUID]:
-    taken: list[UUID] = []
-    accounts = queue.accounts
-    while len(taken) < limit:
-        choice = next_job(accounts, heads(revision_id, now=now), now=now)
-        # A job that is tried again runs alone: it may be what brought its companions down.
-        if choice is None or (taken and choice.head.attempt):
-            break
-        head = choice.head
-        # 0 rows: cancelled between reading the heads and here. Then it is no head any more.
-        if _start(head.job_id, attempt=head.attempt, owner=owner, now=now):
-            accounts = choice.accounts
-            taken.append(head.job_id)
-            if head.attempt:
-                break
-    if accounts is not queue.accounts:
-        QueueState.objects.filter(pk=queue.pk).update(accounts=accounts, updated_at=now)
-    return taken
-
-
-def _take_for_trial(queue: QueueState, revision_id: UUID, owner: str, now: datetime) -> list[UUID]:
-    """One job, while no other runs; rather one that has not crashed the model before."""
-    if Job.objects.filter(revision_id=revision_id, state=State.RUNNING).exists():
-        return []
-    waiting = claimable(revision_id, now=now).order_by("id")
-    crashed = read(queue.breaker).crashed
-    job = waiting.filter(attempt=0).exclude(fingerprint__in=crashed).first() or waiting.first()
-    if job is None or not _start(job.id, attempt=job.attempt, owner=owner, now=now):
-        return []
-    pauses.began_trial(queue, revision_id, now=now)
-    return [job.id]
-
-
-def _start(job_id: UUID, *, attempt: int, owner: str, now: datetime) -> bool:
-    changed = Job.objects.filter(id=job_id, attempt=attempt, state=State.QUEUED).update(
-        state=State.RUNNING,
-        attempt=attempt + 1,
-        owner=owner,
-        lease_until=now + timedelta(seconds=settings.LEASE_S),
-        started_at=now,
-        not_before=None,
-        progress=None,
-    )
-    if changed:
-        Attempt.objects.create(job_id=job_id, number=attempt + 1, worker=owner, started_at=now)
-        record(job_id, "running", at=now, attempt=attempt + 1)
-    return bool(changed)
 
 
 Verb = TypeVar("Verb", bound=Callable[..., Any])
