@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -54,7 +55,7 @@ def wait(true: Callable[[], object], *, within_s: float) -> bool:
     return True
 
 
-class Started:
+class Started(ABC):
     """Processes of one side, and its Redis, which keeps nothing."""
 
     def __init__(self, *, redis_port: int) -> None:
@@ -85,20 +86,21 @@ class Started:
             for kind in ("normal", "pubsub"):
                 client.client_kill_filter(_type=kind, skipme=True)
 
+    @abstractmethod
     def start_worker(self) -> None:
-        raise NotImplementedError
+        """Start one more worker."""
 
+    @abstractmethod
     def submit(self) -> str:
         """Hand a job in; gives its name."""
-        raise NotImplementedError
 
+    @abstractmethod
     def runs(self) -> list[Run]:
         """Every run so far, in the order they began."""
-        raise NotImplementedError
 
+    @abstractmethod
     def patience_s(self, fault: str) -> float:
         """How long after a fault a job may still come back."""
-        raise NotImplementedError
 
     def kill_worker(self, pid: int) -> None:
         """And start another in its place."""
