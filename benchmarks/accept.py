@@ -7,6 +7,7 @@ that a busy machine and cold caches disturb both alike. `python -m benchmarks.ac
 
 from __future__ import annotations
 
+import itertools
 import json
 import sys
 import time
@@ -64,7 +65,7 @@ def _in_turns(key: str, gateway: int) -> tuple[float, float]:
     for lap in range(JOBS + WARM_UP):
         if lap == WARM_UP:
             at_floor, before = 0.0, _cpu_s(process.cpu_times())
-        agent.post("/v1/models/sleepy/jobs", BODY)
+        agent.post("/v1/models/sleepy/jobs", body(lap))
         began = time.process_time()
         floor()
         at_floor += time.process_time() - began
@@ -76,15 +77,17 @@ def _cpu_s(times: Any) -> float:
     return float(times.user + times.system)
 
 
-# About 450 bytes, as agents send.
-BODY = json.dumps(
-    {
-        "inputs": {"seconds": 0, "echo": "EVQLLESGGEVKKPGASVKVSCRASGYTFRNYGLTWVRQAPGQGLEWMG" * 6},
-        "session": "design-round-3",
-        "seed": 17,
-        "deadline_s": 600,
-    }
-).encode()
+def body(seed: int) -> bytes:
+    """About 450 bytes, as agents send. Each seed is another call: equal ones would share a run."""
+    sequence = "EVQLLESGGEVKKPGASVKVSCRASGYTFRNYGLTWVRQAPGQGLEWMG" * 6
+    return json.dumps(
+        {
+            "inputs": {"seconds": 0, "echo": sequence},
+            "session": "design-round-3",
+            "seed": seed,
+            "deadline_s": 600,
+        }
+    ).encode()
 
 
 def _floor() -> Callable[[], None]:
@@ -110,9 +113,10 @@ def _floor() -> Callable[[], None]:
         )
     client = redis.Redis.from_url(settings.REDIS_URL)
     ticket = tickets._ticket("floor")
+    sent = body(17)
 
     def accept() -> None:
-        call = Call.model_validate_json(BODY)
+        call = Call.model_validate_json(sent)
         with connection.cursor() as cursor:
             cursor.execute(
                 "insert into floor (id, session, seed, inputs) values (%s, %s, %s, %s)",
@@ -134,14 +138,17 @@ def _steps(key: str) -> dict[str, float]:
     from foldline.tenants.services import authenticate
 
     caller, model = authenticate(key), live_model("sleepy")
-    payload = read_object(BODY)
+    sent = body(17)
+    payload = read_object(sent)
+    seeds = itertools.count(10**6)
 
     def call() -> Any:
-        return submission(caller=caller, model=model, payload=payload, headers={})
+        each = {**payload, "seed": next(seeds)}
+        return submission(caller=caller, model=model, payload=each, headers={})
 
     return {
         "authenticate": _cpu_us(lambda: authenticate(key)),
-        "parse": _cpu_us(lambda: read_object(BODY)),
+        "parse": _cpu_us(lambda: read_object(sent)),
         "validate_and_fingerprint": _cpu_us(call),
         "insert": _cpu_us(lambda: admit(call())) - _cpu_us(call),
         "ticket": _cpu_us(lambda: tickets.send("steps")),

@@ -6,6 +6,7 @@ Both are measured in turns, and the caller polls for ours. `python -m benchmarks
 
 from __future__ import annotations
 
+import itertools
 import json
 import statistics
 import sys
@@ -71,11 +72,14 @@ def _spread(name: str, milliseconds: list[float], on: dict[str, Any]) -> list[di
     ]
 
 
-BODY = json.dumps({"inputs": {"seconds": 0, "echo": "x", "file": True}}).encode()
+_seeds = itertools.count()
 
 
 def _job(agent: Any) -> None:
-    job = agent.post("/v1/models/sleepy/jobs", BODY)
+    # Another seed is another call; equal ones would be answered from the first one's result.
+    seed = next(_seeds)
+    body = {"inputs": {"seconds": 0, "echo": str(seed), "file": True}, "seed": seed}
+    job = agent.post("/v1/models/sleepy/jobs", json.dumps(body).encode())
     while job["state"] in ("queued", "running"):
         time.sleep(POLL_S)
         job = agent.get(f"/v1/jobs/{job['id']}")

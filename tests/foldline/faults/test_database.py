@@ -182,6 +182,7 @@ class TestWorkers:
     def test_a_restart_under_a_running_job_costs_nothing(
         self, house: House, postgres: PostgresServer, mode: Mode
     ) -> None:
+        house.start_sweeper()
         house.start_worker()
         job = house.accepted(seconds=1.5)
         house.until(job, "running")
