@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.test import Client
-from pytest_django import Settings
+from pytest_django import DjangoDbBlocker, Settings
 
 from foldline.api.outage import outage
 from foldline.catalog.models import Model, Revision
@@ -17,6 +18,7 @@ from foldline.catalog.selectors import live_models_kept
 from foldline.catalog.services import publish, sync
 from foldline.environment import ROOT
 from foldline.tenants.models import ApiKey, Tenant
+from foldline.tenants.quotas import quotas_kept
 from foldline.tenants.services import callers, issue_key
 from model_plugins.registry import discover
 
@@ -41,15 +43,27 @@ SEQUENCE_SCHEMA: dict[str, Any] = {
 }
 
 
+@pytest.fixture(scope="session")
+def django_db_setup(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> None:
+    """Between tests the database is emptied. On SQLite that deletes rows, which the ledger and
+    the audit refuse; PostgreSQL truncates."""
+    with django_db_blocker.unblock(), connection.cursor() as cursor:
+        if connection.vendor == "sqlite":
+            cursor.execute("drop trigger tenants_ledgerline_delete")
+            cursor.execute("drop trigger tenants_auditentry_delete")
+
+
 @pytest.fixture(autouse=True)
 def _clean_room(tmp_path: Path, settings: Settings) -> Iterator[None]:
     """Files of a test stay in its folder; what a process remembers is forgotten."""
     settings.ARTIFACTS_DIR = tmp_path / "artifacts"
     callers.clear()
+    quotas_kept.clear()
     live_models_kept.clear()
     outage.clear()
     yield
     callers.clear()
+    quotas_kept.clear()
     live_models_kept.clear()
     outage.clear()
 

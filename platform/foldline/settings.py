@@ -41,6 +41,7 @@ INSTALLED_APPS = [
     "foldline.fleet",
     "foldline.artifacts",
     "foldline.jobs",
+    "foldline.forecasts",
     "foldline.api",
     "foldline.ops",
 ]

@@ -22,6 +22,9 @@ class Model(models.Model):
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     name = models.SlugField(max_length=48, unique=True)
+    price = models.DecimalField(
+        max_digits=12, decimal_places=6, default=0, db_default=0, help_text="Of one GPU-second."
+    )
     created_at = models.DateTimeField(auto_now_add=True)
 
     def __str__(self) -> str:

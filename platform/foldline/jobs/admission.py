@@ -15,6 +15,7 @@ from foldline.errors import IdempotencyKeyReused
 from foldline.ids import uuid7
 from foldline.jobs.models import Job, JobArtifact
 from foldline.jobs.states import State
+from foldline.tenants.quotas import Limits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +38,11 @@ class Submission:
     start_within_s: float | None = None
     idempotency_key: str = ""
     traceparent: str = ""
+    input_size: int = 0
+    """Characters of the normalized input."""
+    estimate_gpu_s: float | None = None
+    limits: Limits | None = None
+    """What must have room for it at the commit; None: nothing is limited."""
     shared: bool = True
     """Whether an equal call may be answered by this one's run, and this one by another's."""
     warnings: Sequence[Mapping[str, Any]] = ()
@@ -56,6 +62,8 @@ class Submitted:
     coalesced_with: UUID | None = None
     cache_of: UUID | None = None
     replayed: bool = False
+    ahead_in_flow: int | None = None
+    """Waiting jobs of the same tenant and class in front of a new one."""
 
 
 # A cursor and the columns that differ between calls: the ORM's create costs 2.5 times as

@@ -65,6 +65,9 @@ class Job(models.Model):
     payload_digest = models.CharField(max_length=64)
 
     estimate_gpu_s = models.FloatField(null=True, blank=True)
+    input_size = models.PositiveIntegerField(
+        default=0, db_default=0, help_text="Characters of the input; its estimate goes by it."
+    )
     not_before = models.DateTimeField(null=True, blank=True)
     start_by = models.DateTimeField(null=True, blank=True)
     deadline = models.DateTimeField(null=True, blank=True)
@@ -133,6 +136,12 @@ class Job(models.Model):
                 condition=Q(state="queued", attached_to__isnull=True),
                 name="job_line",
             ),
+            # What a tenant's limits on jobs at once are counted from.
+            models.Index(
+                fields=["tenant", "state", "model"],
+                condition=Q(state__in=["queued", "running"]),
+                name="job_open",
+            ),
             models.Index(fields=["lease_until"], condition=Q(state="running"), name="job_lease"),
             models.Index(
                 fields=["start_by"],
@@ -190,6 +199,12 @@ class Attempt(models.Model):
         max_length=40, blank=True, help_text="succeeded, or an error's code."
     )
     gpu_seconds = models.FloatField(default=0.0)
+    charged_gpu_s = models.FloatField(
+        null=True, blank=True, help_text="What its flow's account was charged at the start."
+    )
+    settled = models.BooleanField(
+        default=True, db_default=True, help_text="That charge has been corrected by the actual."
+    )
     peak_memory_bytes = models.PositiveBigIntegerField(default=0)
     peak_gpu_bytes = models.PositiveBigIntegerField(default=0)
     checkpoint_step = models.PositiveBigIntegerField(
@@ -198,6 +213,13 @@ class Attempt(models.Model):
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["job", "number"], name="attempt_number")]
+        indexes = [
+            models.Index(
+                fields=["ended_at"],
+                condition=Q(settled=False, ended_at__isnull=False),
+                name="attempt_unsettled",
+            )
+        ]
 
 
 class Event(models.Model):
@@ -229,6 +251,21 @@ class Outbox(models.Model):
             models.Index(
                 fields=["not_before"], condition=Q(delivered_at__isnull=True), name="outbox_due"
             )
+        ]
+
+
+class FailingCall(models.Model):
+    """A call of a tenant that has failed again and again, and of what it failed first."""
+
+    tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE, db_index=False)
+    fingerprint = models.CharField(max_length=64)
+    failures = models.PositiveIntegerField(help_text="In a row.")
+    first_error = models.JSONField()
+    last_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["tenant", "fingerprint"], name="one_failing_call")
         ]
 
 
