@@ -20,6 +20,7 @@ def figure(
     unit: str,
     at_most: float | None = None,
     exactly: float | None = None,
+    between: tuple[float, float] | None = None,
     **more: Any,
 ) -> dict[str, Any]:
     """One figure. `ok` is None when nothing was aimed at: the value is told for itself."""
@@ -28,6 +29,9 @@ def figure(
         target, ok = f"<= {at_most:g}", value <= at_most
     elif exactly is not None:
         target, ok = f"= {exactly:g}", value == exactly
+    elif between is not None:
+        low, high = between
+        target, ok = f"{low:g} to {high:g}", low <= value <= high
     value = round(value, 3)
     return {"name": name, "value": value, "unit": unit, "target": target, "ok": ok, **more}
 

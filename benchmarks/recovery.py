@@ -99,7 +99,7 @@ def _figures(system: str, outcomes: Mapping[str, Outcome]) -> list[dict[str, Any
         lines.append(figure("recovery_lost", outcome.lost, unit="jobs", **goal, **on))
         lines.append(figure("recovery_doubled", outcome.doubled, unit="jobs", **goal, **on))
         if outcome.recovery_s is not None:
-            bound = {"at_most": 30.0} if system == "foldline" else {}
+            bound: dict[str, Any] = {"at_most": 30.0} if system == "foldline" else {}
             lines.append(figure("recovery_s", outcome.recovery_s, unit="s", **bound, **on))
     return lines
 

@@ -60,7 +60,7 @@ def _arguments() -> argparse.Namespace:
 
 def _figures(ended: Run, found: list[Violation]) -> list[dict[str, Any]]:
     evidence, times = ended.evidence, ended.times
-    how = {"jobs": len(evidence.jobs), "seconds": round(ended.seconds), **times}
+    how: dict[str, Any] = {"jobs": len(evidence.jobs), "seconds": round(ended.seconds), **times}
     by_promise = dict(Counter(each.promise for each in found))
     figures = [
         figure(

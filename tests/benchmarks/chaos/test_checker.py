@@ -61,6 +61,51 @@ def promises(found: Evidence) -> set[str]:
     return {violation.promise for violation in violations(found)}
 
 
+def at_once(*times: tuple[float, float, float]) -> Evidence:
+    """Jobs that were queued, claimed and done at these times; two may run, three may wait."""
+    jobs = [
+        replace(
+            JOB,
+            id=f"j{n}",
+            key="",
+            token=f"t{n}",
+            result=None,
+            events=(
+                ("queued", {}, queued),
+                ("running", {"attempt": 1}, claimed),
+                ("succeeded", {}, done),
+            ),
+        )
+        for n, (queued, claimed, done) in enumerate(times)
+    ]
+    found = evidence(*jobs, history=[])
+    return replace(found, limits={"waiting": 3, "running": 2})
+
+
+def test_more_running_jobs_than_allowed_are_seen() -> None:
+    assert promises(at_once((0, 1, 5), (0, 2, 6), (0, 5, 9))) == set()
+    assert promises(at_once((0, 1, 5), (0, 2, 6), (0, 4, 9))) == {"P6"}
+
+
+def test_more_waiting_jobs_than_allowed_are_seen() -> None:
+    assert promises(at_once((0, 1, 2), (0, 2, 3), (0, 3, 4), (1, 4, 5))) == set()
+    assert promises(at_once((0, 1, 2), (0, 2, 3), (0, 3, 4), (0.5, 4, 5))) == {"P6"}
+
+
+def test_a_job_that_waits_for_another_attempt_was_let_in_before() -> None:
+    found = at_once((0, 1, 2), (0, 2, 3), (0, 3, 4))
+    again = replace(
+        JOB,
+        key="",
+        token="again",
+        result=None,
+        gpu_seconds=2.0,
+        events=(("queued", {}, -3.0), ("running", {"attempt": 1}, -2.0), ("queued", {}, -1.0)),
+    )
+    jobs = {**found.jobs, "again": replace(again, id="again", state="queued", attempts=())}
+    assert "P6" not in promises(replace(found, jobs=jobs))
+
+
 def without(kind: str) -> list[dict[str, Any]]:
     return [event for event in HISTORY if event["event"] != kind]
 

@@ -1,0 +1,123 @@
+"""`python -m benchmarks.eta`: how right the forecasts of waiting times are.
+
+Generated traces are replayed through the functions the service forecasts with. Parameters were
+chosen on the seeds of TUNING and on steady traces alone; the figures are of HELD_OUT. The first
+half day of each trace is there to learn from and not scored. Each figure is the mean over the
+seeds, with a 95 % interval of that mean.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from math import sqrt
+from statistics import mean, stdev
+from typing import Any
+
+from benchmarks.figures import figure, publish
+from benchmarks.replay import Job, Pool, Replay
+from benchmarks.traces import WORKERS, Trace, drifting, losing, steady
+
+TUNING = range(1, 5)
+HELD_OUT = range(1001, 1013)
+DAYS = 1.5
+LEARN_S = 43_200.0
+LONG_S = 30.0
+T95 = {4: 3.182, 12: 2.201}
+"""Student's t for so many seeds."""
+
+TRACES: dict[str, Callable[..., Trace]] = {"": steady, "drift_": drifting, "lost_": losing}
+OTHERS = HELD_OUT[:4]
+"""Traces that drift or lose workers are shown beside, on fewer seeds."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Score:
+    """One trace. `mape`: mean of |p50 - wait| / wait over waits of 30 s and more; `coverage`:
+    the share that began before the p90; `sharpness`: mean p90 over mean wait."""
+
+    mape: float
+    naive_mape: float
+    coverage: float
+    sharpness: float
+    mean_wait_s: float
+    forecasts: int
+
+
+def scored(jobs: Sequence[Job]) -> Score:
+    told = [
+        (job.started_s - job.told.at_s, job.told)
+        for job in jobs
+        if job.told is not None and job.started_s is not None and job.told.at_s >= LEARN_S
+    ]
+    long = [(wait, each) for wait, each in told if wait >= LONG_S]
+    mean_wait_s = mean(wait for wait, _ in told)
+    return Score(
+        mape=mean(abs(each.p50_s - wait) / wait for wait, each in long),
+        naive_mape=mean(abs(each.naive_s - wait) / wait for wait, each in long),
+        coverage=mean(wait <= each.p90_s for wait, each in told),
+        sharpness=mean(each.p90_s for _, each in told) / mean_wait_s,
+        mean_wait_s=mean_wait_s,
+        forecasts=len(told),
+    )
+
+
+def replayed(seed: int, *, trace: Callable[..., Trace], days: float = DAYS) -> Score:
+    pool = Pool(most=WORKERS)
+    return scored(Replay(trace=trace(seed, days=days), pool=pool, seed=seed).run())
+
+
+def figures(name: str, scores: Sequence[Score], seeds: Sequence[int]) -> list[dict[str, Any]]:
+    """The figures of one kind of trace; only the steady one has targets."""
+    aimed = not name
+    values: dict[str, dict[str, Any]] = {
+        "mape": {"at_most": 0.20} if aimed else {},
+        "naive_mape": {},
+        "p90_coverage": {"between": (0.88, 0.93)} if aimed else {},
+        "sharpness": {"at_most": 1.4} if aimed else {},
+        "mean_wait": {},
+    }
+    of = {"p90_coverage": "coverage", "mean_wait": "mean_wait_s"}
+    told = []
+    for what, target in values.items():
+        each = [getattr(score, of.get(what, what)) for score in scores]
+        shown = what if what == "naive_mape" else f"eta_{what}"
+        told.append(
+            figure(
+                f"{name}{shown}",
+                mean(each),
+                unit="s" if what == "mean_wait" else "ratio",
+                interval_95=_interval(each),
+                lowest=round(min(each), 3),
+                highest=round(max(each), 3),
+                seeds=[seeds[0], seeds[-1]],
+                forecasts=sum(score.forecasts for score in scores),
+                **target,
+            )
+        )
+    return told
+
+
+def _interval(values: Sequence[float]) -> list[float]:
+    """Of the mean, by Student's t."""
+    half = T95[len(values)] * stdev(values) / sqrt(len(values))
+    return [round(mean(values) - half, 3), round(mean(values) + half, 3)]
+
+
+def main() -> None:
+    told = []
+    with ProcessPoolExecutor(os.cpu_count()) as processes:
+        for name, trace in TRACES.items():
+            seeds = HELD_OUT if not name else OTHERS
+            scores = list(processes.map(partial(replayed, trace=trace), seeds))
+            print(name or "steady", scores, file=sys.stderr)
+            told += figures(name, scores, seeds)
+    publish("eta", told)
+
+
+if __name__ == "__main__":
+    main()
