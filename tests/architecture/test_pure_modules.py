@@ -11,16 +11,20 @@ import pytest
 from foldline.environment import ROOT
 
 ROOMS = ROOT / "platform" / "foldline"
-PURE = sorted([ROOMS / "jobs" / "states.py", *(ROOMS / "scheduling").rglob("*.py")])
+BRAIN = ROOT / "scaler" / "brain"
+PURE = sorted(
+    [ROOMS / "jobs" / "states.py", *(ROOMS / "scheduling").rglob("*.py"), *BRAIN.rglob("*.py")]
+)
 
 
-@pytest.mark.parametrize("file", PURE, ids=lambda file: str(file.relative_to(ROOMS)))
+@pytest.mark.parametrize("file", PURE, ids=lambda file: str(file.relative_to(ROOT)))
 def test_it_is_pure(file: Path) -> None:
     allowed = set(sys.stdlib_module_names)
     foreign = {
         name
         for name in imports_of(file)
-        if name.split(".")[0] not in allowed and not name.startswith("foldline.scheduling")
+        if name.split(".")[0] not in allowed
+        and not name.startswith(("foldline.scheduling", "scaler.brain"))
     }
     assert foreign == set()
 

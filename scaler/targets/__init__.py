@@ -1,0 +1,1 @@
+"""Acting: what a decision becomes. Each target is one module or package beside `base`."""

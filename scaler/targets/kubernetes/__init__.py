@@ -1,0 +1,1 @@
+"""Workers as pods: one Deployment per revision, a Job per job in the lane `bulk`."""

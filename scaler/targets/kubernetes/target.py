@@ -1,0 +1,57 @@
+"""The target: looks, lets workers go, then lets workers come; holds what it may not touch."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+from scaler.targets.base import Report, Seen, Unseen, Wanted
+from scaler.targets.kubernetes.cluster import Cluster
+from scaler.targets.kubernetes.door import Door
+from scaler.targets.kubernetes.faults import Fault
+from scaler.targets.kubernetes.leaving import Quiesce
+from scaler.targets.kubernetes.pods import Ages
+from scaler.targets.kubernetes.round import Round
+from scaler.targets.kubernetes.sight import Sight, look
+
+
+class KubernetesTarget:
+    """Workers as pods. Give it a door that knows whether this scaler leads.
+
+    `quiesce` stops a worker from taking jobs and tells whether it is idle; `clock` is a steady
+    one, in seconds.
+    """
+
+    def __init__(
+        self,
+        door: Door,
+        *,
+        cluster: Cluster,
+        quiesce: Quiesce,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._door, self._cluster, self._quiesce = door, cluster, quiesce
+        self._ages = Ages(clock)
+
+    def look(self) -> Seen:
+        """Raises Unseen."""
+        try:
+            return self._read().seen
+        except Fault as fault:
+            raise Unseen(str(fault)) from fault
+
+    def act(self, wanted: Sequence[Wanted]) -> Report:
+        """See `Target.act`. What may not be written, because another scaler leads, is told too."""
+        return self._round(wanted).run()
+
+    def tend(self, wanted: Sequence[Wanted]) -> Report:
+        """Only make and renew the Deployments, for somebody else to scale."""
+        return self._round(wanted).run(scale=False)
+
+    def _round(self, wanted: Sequence[Wanted]) -> Round:
+        return Round(
+            wanted, door=self._door, cluster=self._cluster, quiesce=self._quiesce, read=self._read
+        )
+
+    def _read(self) -> Sight:
+        return look(self._door, cluster=self._cluster, ages=self._ages)
