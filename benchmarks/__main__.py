@@ -5,7 +5,10 @@ from __future__ import annotations
 import subprocess
 import sys
 
-MEASUREMENTS = ("accept", "roundtrip", "footprint", "broker_down", "storm", "recovery")
+MEASUREMENTS = (
+    *("accept", "roundtrip", "footprint", "broker_down", "storm", "recovery"),
+    *("fairness", "eta", "eta_live", "depth"),
+)
 
 
 def main() -> int:

@@ -49,9 +49,10 @@ django.setup()
 
 from django.core.management import call_command  # noqa: E402 - Django is set up first
 
-from foldline.catalog.models import Revision  # noqa: E402
+from foldline.catalog.models import Model, Revision  # noqa: E402
 from foldline.catalog.services import publish, sync  # noqa: E402
 from foldline.ops.broker import answers, server_binary  # noqa: E402
+from foldline.tenants.models import Quota  # noqa: E402
 from foldline.tenants.services import ensure_tenant, issue_key  # noqa: E402
 from model_plugins.registry import discover  # noqa: E402
 
@@ -130,6 +131,20 @@ def prepare() -> str:
     set_live("sleepy")
     _, key = issue_key(ensure_tenant("bench", name="Benchmarks"), name="bench")
     return key
+
+
+def limited_key() -> str:
+    """The API key of a tenant with every limit there is, none of which is ever reached."""
+    tenant = ensure_tenant("limited", name="With limits")
+    most = {
+        **dict.fromkeys(("requests_per_minute", "waiting", "running"), 10**6),
+        **dict.fromkeys(("gpu_seconds_day", "gpu_seconds_month"), 10**9),
+        "input_bytes": 10**6,
+    }
+    of_files = {"artifact_bytes": 10**12, "polls_per_minute": 10**6}
+    Quota.objects.create(tenant=tenant, weight=2.0, **most, **of_files)
+    Quota.objects.create(tenant=tenant, model=Model.objects.get(name="sleepy"), **most)
+    return issue_key(tenant, name="bench")[1]
 
 
 def set_live(model: str) -> None:

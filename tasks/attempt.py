@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from django.db import DatabaseError, connection
+from django.db import DatabaseError, IntegrityError, connection
 
 from foldline.artifacts import services as artifacts
 from foldline.artifacts.services import Stored
@@ -153,6 +153,10 @@ class Attempt:
             try:
                 return record(job)
             except Fenced:
+                return self._lost(job)
+            except IntegrityError as error:
+                # No outage: what the result belongs to is gone, and its tenant with it.
+                log.warning("result has no place", extra={"reason": str(error)})
                 return self._lost(job)
             except DatabaseError as error:
                 connection.close()

@@ -14,10 +14,12 @@ from django.db import DatabaseError, connection
 from foldline.fleet import services as fleet
 from foldline.jobs import services as jobs
 from foldline.jobs.claims import Fence, Fenced
+from tasks.probe import leave_sign
 
 log = logging.getLogger(__name__)
 
 SETTLE_S = 0.2
+STANDING = ("state", "current_job")  # said with each beat: a row buried by mistake comes back
 
 
 class Heartbeat(threading.Thread):
@@ -37,6 +39,7 @@ class Heartbeat(threading.Thread):
         self._progress: dict[str, dict[str, Any]] = {}
         self._saved: dict[str, int] = {}
         self._said: dict[str, Any] = {}
+        self._standing: dict[str, Any] = {}
         self._wake = threading.Event()
         self._ended = threading.Event()
 
@@ -74,6 +77,7 @@ class Heartbeat(threading.Thread):
         """Report a change of the worker itself, soon."""
         with self._lock:
             self._said.update(changes)
+            self._standing.update({name: changes[name] for name in STANDING if name in changes})
         self._wake.set()
 
     def end(self, **last_words: Any) -> None:
@@ -89,6 +93,7 @@ class Heartbeat(threading.Thread):
                 self._ended.wait(SETTLE_S)
             self._wake.clear()
             ended = self._ended.is_set()
+            leave_sign(str(self._standing.get("state", "starting")))
             try:
                 self.beat()
             except DatabaseError as error:
@@ -102,11 +107,12 @@ class Heartbeat(threading.Thread):
         """One beat. Raises DatabaseError; what was to be said is then said next time."""
         with self._lock:
             held, said = dict(self._held), dict(self._said)
+            standing = dict(self._standing)
             progress, self._progress = self._progress, {}
             saved, self._saved = self._saved, {}
         for job_id, fence in held.items():
             self._beat_for(job_id, fence, progress.get(job_id), saved.get(job_id))
-        fleet.report(self._worker_id, **said)
+        fleet.report(self._worker_id, **{**standing, **said})
         with self._lock:
             for name, value in said.items():
                 if self._said.get(name) == value:

@@ -1,7 +1,4 @@
-"""Do the histories and the tables of a run agree with the promises P1 to P10?
-
-P6 speaks of quotas; a run has none, so there is nothing to check of it here.
-"""
+"""Do the histories and the tables of a run agree with the promises P1 to P10?"""
 
 from __future__ import annotations
 
@@ -9,11 +6,13 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import accumulate
 
 from benchmarks.chaos.evidence import Evidence, JobRow
 from benchmarks.chaos.history import Event
 
 TERMINAL = frozenset({"succeeded", "failed", "cancelled", "expired"})
+OVERLAP_S = 0.2
 OUTCOMES = ("finish", "fail", "stopped", "fenced")
 
 
@@ -26,7 +25,10 @@ class Violation:
 
 def violations(evidence: Evidence) -> list[Violation]:
     """Everything that was promised and did not hold."""
-    checks = (accepted, keys, results, durability, finality, cancels, fences, bills, tokens)
+    checks = (
+        *(accepted, keys, results, durability, finality),
+        *(quotas, cancels, fences, bills, tokens),
+    )
     return [found for check in checks for found in check(evidence)]
 
 
@@ -116,6 +118,35 @@ def finality(evidence: Evidence) -> Iterator[Violation]:
         seen, now = event["state"], evidence.jobs.get(event["job"])
         if seen in TERMINAL and now is not None and now.state != seen:
             yield Violation(promise="P5", what=f"seen {seen}, then {now.state}", about=now.id)
+
+
+def quotas(evidence: Evidence) -> Iterator[Violation]:
+    """P6: no more jobs run, and no more wait for their first attempt, than the tenant may have."""
+    spans: dict[str, list[tuple[float, float]]] = {"waiting": [], "running": []}
+    for row in evidence.jobs.values():
+        for index, (kind, _, began) in enumerate(row.events):
+            state = "running" if kind == "running" else "waiting" if index == 0 else ""
+            if state and kind in ("queued", "running"):
+                spans[state].append((began, _left(row, index)))
+    for state, allowed in evidence.limits.items():
+        most = _most_at_once(spans[state])
+        if most > allowed:
+            yield Violation(promise="P6", what=f"{most} {state} at once, {allowed} allowed")
+
+
+def _left(row: JobRow, index: int) -> float:
+    """When a job left the state that an event brought it into."""
+    later = row.events[index + 1 :]
+    moves = TERMINAL | {"queued", "running"}
+    return next((at for kind, _, at in later if kind in moves), math.inf)
+
+
+def _most_at_once(spans: list[tuple[float, float]]) -> int:
+    """Times are taken within transactions: one that ends and one that begins right then may
+    seem to overlap, for less than a transaction takes."""
+    steps = [(began, 1) for began, _ in spans]
+    steps += [(max(began, ended - OVERLAP_S), -1) for began, ended in spans]
+    return max(accumulate(step for _, step in sorted(steps)), default=0)
 
 
 def cancels(evidence: Evidence) -> Iterator[Violation]:

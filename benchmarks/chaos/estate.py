@@ -24,6 +24,7 @@ from tests.redis_server import RedisServer
 
 ROOT = Path(__file__).resolve().parents[2]
 WORKERS = 5
+WAITING, RUNNING = 6, 3  # reached now and then, with two or three jobs open and bursts of eight
 START_S = 90.0
 LOADED = "select pid, name from fleet_worker where state in ('ready', 'busy')"
 
@@ -228,9 +229,11 @@ def _furnish(stage: ModuleType) -> str:
     from django.db import connection
 
     from foldline.catalog.models import Revision
+    from foldline.tenants.models import Quota, Tenant
 
     key: str = stage.prepare()
     Revision.objects.update(max_batch_size=1)
+    Quota.objects.create(tenant=Tenant.objects.get(), waiting=WAITING, running=RUNNING)
     connection.close()
     return key
 

@@ -42,11 +42,13 @@ class AttemptRow:
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """`files`: SHA-256 of the content by the SHA-256 a stored file is named by."""
+    """`files`: SHA-256 of the content by the SHA-256 a stored file is named by. `limits`: how many
+    jobs of the one tenant may be in a state at once."""
 
     history: list[Event]
     jobs: Mapping[str, JobRow]
     files: Mapping[str, str] = field(default_factory=dict)
+    limits: Mapping[str, int] = field(default_factory=dict)
 
 
 def gather(estate: Estate) -> Evidence:
@@ -76,10 +78,12 @@ def gather(estate: Estate) -> Evidence:
         )
         for row in rows
     ]
+    ((waiting, running),) = estate.rows("select waiting, running from tenants_quota")
     return Evidence(
         history=read(estate.histories),
         jobs={job.id: job for job in jobs},
         files=_hashes(estate.folder / "artifacts"),
+        limits={"waiting": waiting, "running": running},
     )
 
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Literal
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, ClassVar, Literal, Self
 
 Problem = dict[str, Any]
 Fault = Literal["caller", "platform", "model"]
@@ -229,6 +231,15 @@ class JobNotFinished(FoldlineError):
     suggested_action = "Ask again after `retry_after_s` seconds."
 
 
+class KeyRotation(FoldlineError):
+    """A key is rotated by one successor at a time."""
+
+    code = "key_rotation"
+    status = 409
+    title = "Cannot make this key"
+    suggested_action = "Revoke the key that is no longer used, or wait until it has expired."
+
+
 class RevisionNotPublishable(FoldlineError):
     """This revision cannot go live."""
 
@@ -290,6 +301,107 @@ class InvalidInput(FoldlineError):
     status = 422
     title = "Invalid input"
     suggested_action = "Correct what `errors` points at; sending the same again does not help."
+
+
+@dataclass(frozen=True, kw_only=True)
+class Policy:
+    """A limit as HTTP's `RateLimit` fields tell it: whole numbers, `left` of `quota`."""
+
+    name: str
+    quota: int
+    left: int
+    window_s: int | None = None
+    unit: str = ""
+
+
+class _OverQuota(FoldlineError):
+    """A quota has no room for this."""
+
+    policy: Policy | None = None
+
+    @classmethod
+    def of(
+        cls,
+        limit: str,
+        *,
+        used: float | None,
+        allowed: float | None,
+        until: datetime | None = None,
+        retry_after_s: int | None = None,
+        model: str = "",
+        window_s: int | None = None,
+        unit: str = "",
+    ) -> Self:
+        """The refusal that a limit of `Quota` calls for.
+
+        `used` and `allowed` are in the limit's own unit; None where it has no number. `until`:
+        when there will be room at the latest, if that is known. `model`: of a limit of one
+        model. `window_s` and `unit` (as HTTP names it; empty: requests) go into the headers.
+        """
+        name = f"{limit}:{model}" if model else limit
+        told = {
+            "name": limit,
+            "model": model or None,
+            "used": used,
+            "allowed": allowed,
+            "until": until and f"{until.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}",
+        }
+        members: dict[str, Any] = {"limit": told, "violated-policies": [name]}
+        error = cls(_over(limit, model, used, allowed), retry_after_s=retry_after_s, **members)
+        if used is not None and allowed is not None:
+            error.policy = Policy(
+                name=name,
+                quota=int(allowed),
+                left=max(0, int(allowed - used)),
+                window_s=window_s,
+                unit=unit,
+            )
+        return error
+
+
+def _over(limit: str, model: str, used: float | None, allowed: float | None) -> str:
+    whose = f"{limit} of {model}" if model else limit
+    if used is None or allowed is None:
+        return f"The quota forbids this: {whose}."
+    return f"The quota has no room for this: {whose}, {_plain(used)} used of {_plain(allowed)}."
+
+
+def _plain(number: float) -> str:
+    return f"{round(number, 3):.15g}"
+
+
+class QuotaExceeded(_OverQuota):
+    """The quota has no room for this now."""
+
+    code = "quota_exceeded"
+    status = 429
+    title = "Quota exceeded"
+    retryable = True
+    suggested_action = "Send it again after `retry_after_s` seconds; `limit` tells which limit."
+
+
+class QuotaForbids(_OverQuota):
+    """The quota does not allow this."""
+
+    code = "quota_forbids"
+    status = 403
+    title = "Not allowed by the quota"
+    suggested_action = "Ask for less, or ask an administrator to raise what `limit` names."
+
+
+class RepeatFailure(FoldlineError):
+    """This very call has failed several times in a row and is not tried again for now."""
+
+    code = "repeat_failure"
+    status = 429
+    title = "The same call keeps failing"
+    suggested_action = "Change the call: `first_error` says why it fails each time."
+
+    @classmethod
+    def of(cls, first_error: Problem, *, failures: int, retry_after_s: int) -> Self:
+        """`failures`: how often in a row. `first_error`: the problem of the first of them."""
+        message = f"This very call has failed {failures} times in a row."
+        return cls(message, retry_after_s=retry_after_s, first_error=first_error)
 
 
 class InternalError(FoldlineError):

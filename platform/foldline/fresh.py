@@ -14,13 +14,14 @@ MAX_KEPT = 10_000
 
 
 class Fresh(Generic[K, V]):
-    """A table of values that are looked up again once they are older than two seconds.
+    """A table of values that are looked up again once they are older than `keep_s`.
 
     Thread-safe without a lock: two threads may look up the same value twice, and a failed
     look-up is kept by nobody.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, keep_s: float = KEEP_S) -> None:
+        self._keep_s = keep_s
         self._kept: dict[K, tuple[float, V]] = {}
 
     def get(self, key: K, look_up: Callable[[], V]) -> V:
@@ -31,7 +32,7 @@ class Fresh(Generic[K, V]):
         value = look_up()
         if len(self._kept) >= MAX_KEPT:
             self._kept.clear()
-        self._kept[key] = (now + KEEP_S, value)
+        self._kept[key] = (now + self._keep_s, value)
         return value
 
     def clear(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from datetime import datetime
 from uuid import UUID
 
 _lock = threading.Lock()
@@ -26,3 +27,8 @@ def uuid7() -> UUID:
     random = int.from_bytes(os.urandom(8)) & ((1 << 62) - 1)
     milliseconds, fine = ticks >> 12, ticks & 0xFFF
     return UUID(int=milliseconds << 80 | 0x7 << 76 | fine << 64 | 0b10 << 62 | random)
+
+
+def first_id(at: datetime) -> UUID:
+    """The least id that can have been made at that time, to the millisecond."""
+    return UUID(int=int(at.timestamp() * 1000) << 80)

@@ -61,6 +61,7 @@ MIDDLEWARE = [
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "foldline.tenants.audit.Audited",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_prometheus.middleware.PrometheusAfterMiddleware",
@@ -139,6 +140,8 @@ MAX_ATTEMPTS = 3
 KEEP_KEYS_DAYS = env.float("FOLDLINE_KEEP_KEYS_DAYS", default=7.0)
 KEEP_JOBS_DAYS = env.float("FOLDLINE_KEEP_JOBS_DAYS", default=30.0)
 KEEP_FILES_DAYS = env.float("FOLDLINE_KEEP_FILES_DAYS", default=7.0)  # that no job names
+
+CURRENCY = env.str("FOLDLINE_CURRENCY", default="USD")  # of every price and cost
 
 MAX_BODY_BYTES = 1024 * 1024
 MAX_UPLOAD_BYTES = env.int("FOLDLINE_MAX_UPLOAD_BYTES", default=64 * 1024 * 1024)

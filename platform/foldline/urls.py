@@ -3,8 +3,11 @@ from __future__ import annotations
 from django.contrib import admin
 from django.urls import include, path
 
+from foldline.api.views.calibration import calibration_page
+
 urlpatterns = [
     path("v1/", include("foldline.api.urls")),
+    path("calibration", calibration_page),
     path("admin/", admin.site.urls),
     path("", include("foldline.ops.urls")),
 ]

@@ -21,6 +21,7 @@ from foldline.fleet.models import Worker
 from foldline.jobs import services, tickets
 from foldline.jobs.models import Attempt, Job
 from foldline.jobs.sweeper import settle_tickets
+from foldline.tenants.models import LedgerLine
 from tests.redis_server import RedisServer
 from tests.worker_process import (
     WorkerProcess,
@@ -114,7 +115,12 @@ class TestServing:
         assert row.load_seconds["total"] > 0
         sleepy.drain()
         assert sleepy.exit_code() == 0
-        assert Worker.objects.get().state == "gone"
+        row = Worker.objects.get()
+        assert row.state == "gone"
+        lines = LedgerLine.objects.filter(worker=row.name)
+        assert {line.kind for line in lines} >= {"cold_start", "idle"}
+        alive = (row.last_seen - row.started_at).total_seconds()
+        assert sum(line.gpu_seconds for line in lines) == pytest.approx(alive * row.share)
 
 
 class TestDeaths:

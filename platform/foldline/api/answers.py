@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any, Literal
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from foldline.forecasts.places import Reason
 from foldline.jobs.blocked import Blocked
 
 States = Literal["queued", "running", "succeeded", "failed", "cancelled", "expired"]
@@ -19,6 +20,13 @@ class Answer(BaseModel):
 
 class Limits(Answer):
     run_timeout_s: int = Field(description="Seconds one job may run.")
+
+
+class Price(Answer):
+    """A decimal as text, so that nothing is lost of it."""
+
+    per_gpu_second: str = Field(examples=["0.000600"])
+    currency: str = Field(description="ISO 4217.", examples=["USD"])
 
 
 class ModelUrls(Answer):
@@ -39,6 +47,7 @@ class Model(Answer):
     licence: str
     seed_default: Literal["fixed", "random"]
     limits: Limits
+    price: Price
     published_at: datetime | None
     input_schema: dict[str, Any]
     output_schema: dict[str, Any]
@@ -55,8 +64,44 @@ class Seed(Answer):
 
 
 class Queue(Answer):
-    position: int | None = Field(description="1 is next; null when the job does not wait.")
+    """Its place in the line, as it was a few seconds ago at most."""
+
+    position: int | None = Field(
+        description="1 is next. Null: it does not wait, a limit holds it, or nobody knows. It"
+        " rises only with a `reason`."
+    )
+    ahead_gpu_s: float | None = Field(description="GPU-seconds of the jobs in front, estimated.")
     blocked_reason: Blocked | None = Field(description="Why it does not run yet.")
+    reason: Reason | None = Field(
+        description="Why its place rose, or its start was put off: jobs of others went ahead"
+        " (`fair_share`), one that is tried again came back (`retry`), there are fewer workers"
+        " (`worker_lost`)."
+    )
+    message: str | None = Field(
+        description="The same in words.", examples=["8 ahead, about 4 min, model is loading"]
+    )
+
+
+class Eta(Answer):
+    """When it starts and ends: as likely before as after p50, nine times of ten before p90.
+
+    No time lies in the past. All null: nobody can say.
+    """
+
+    start_p50: datetime | None = Field(description="Null as well once it runs.")
+    start_p90: datetime | None
+    finish_p50: datetime | None
+    finish_p90: datetime | None
+    basis: Literal["history", "assumed"] | None = Field(
+        description="Past jobs of the model, or an assumption until one has run."
+    )
+    as_of: datetime | None = Field(description="When it was worked out.")
+
+
+class ColdStart(Answer):
+    expected: bool | None = Field(description="No worker of the model is loaded.")
+    p50_s: float | None = Field(description="How long loading takes.")
+    p90_s: float | None
 
 
 class Progress(Answer):
@@ -75,6 +120,82 @@ class Usage(Answer):
     gpu_seconds: float
 
 
+class Amount(Answer):
+    gpu_seconds: float = Field(description="Wall seconds times the share of the card.")
+    cost: str = Field(description="In `currency`; a decimal as text.", examples=["1.250000"])
+
+
+class Used(Amount):
+    compute_gpu_seconds: float = Field(description="Of attempts that made an answer.")
+    wasted_gpu_seconds: float = Field(description="Of attempts that failed or were cancelled.")
+
+
+class SavedJobs(Amount):
+    jobs: int
+
+
+class Saved(Amount):
+    """What jobs would have used that no worker had to compute."""
+
+    cache: SavedJobs = Field(description="Answered by an equal call that had run before.")
+    coalesced: SavedJobs = Field(description="Answered by an equal call that ran meanwhile.")
+    expired: SavedJobs = Field(description="Expired before they started: as estimated.")
+    cancelled: SavedJobs = Field(description="Cancelled before they started: as estimated.")
+
+
+class Budget(Answer):
+    """GPU-seconds."""
+
+    allowed: int
+    used: float
+    left: float
+    until: datetime
+
+
+class Budgets(Answer):
+    day: Budget | None = Field(description="Null: no budget is set.")
+    month: Budget | None
+
+
+class ModelBudgets(Budgets):
+    model: str
+
+
+class Left(Budgets):
+    models: list[ModelBudgets] = Field(description="Models that have a budget of their own.")
+
+
+class SessionUse(Answer):
+    used: Amount
+    saved: Amount
+
+
+class NamedSessionUse(SessionUse):
+    session: str
+
+
+class ModelUse(Answer):
+    model: str
+    used: Used
+    saved: Amount
+
+
+class UsageReport(Answer):
+    """What a tenant used, saved and has left."""
+
+    model_config = ConfigDict(serialize_by_alias=True)
+
+    first: date = Field(alias="from")
+    last: date = Field(alias="to", description="It counts, too.")
+    currency: str
+    used: Used
+    saved: Saved
+    left: Left
+    models: list[ModelUse] = Field(description="Those that used most first.")
+    sessions: list[NamedSessionUse] = Field(description="Those that used most first, 100 of them.")
+    other_sessions: SessionUse = Field(description="All that are not listed, together.")
+
+
 class JobUrls(Answer):
     self: str
     result: str
@@ -91,6 +212,16 @@ class Finding(Answer):
     hint: str
 
 
+class Refusing(Answer):
+    """The limit that refuses: which, how much of it is used, and until when at the latest."""
+
+    name: str = Field(examples=["waiting"])
+    model: str | None = Field(description="Null: over all models.")
+    used: float | None
+    allowed: float | None
+    until: datetime | None
+
+
 class Problem(BaseModel):
     """RFC 9457, the same for a refused request and for a failed job."""
 
@@ -104,6 +235,17 @@ class Problem(BaseModel):
     suggested_action: str
     retry_after_s: int | None = None
     errors: list[Finding] = []
+    limit: Refusing | None = Field(
+        default=None, description="With `quota_exceeded` and `quota_forbids`."
+    )
+    violated_policies: list[str] = Field(
+        default=[],
+        alias="violated-policies",
+        description="Names as in the headers `RateLimit-Policy` and `RateLimit`.",
+    )
+    first_error: dict[str, Any] | None = Field(
+        default=None, description="With `repeat_failure`: the problem of the first of them."
+    )
     request_id: str | None = None
 
 
@@ -128,6 +270,8 @@ class Job(Answer):
     )
     cache: Cache
     queue: Queue
+    eta: Eta
+    cold_start: ColdStart
     progress: Progress | None
     warnings: list[Warned]
     start_by: datetime | None
@@ -140,6 +284,55 @@ class Job(Answer):
     cancelling: bool = Field(description="A cancel was asked for and the worker still stops.")
     error: Problem | None
     urls: JobUrls
+
+
+class EstimatedUse(Answer):
+    gpu_seconds: float | None = Field(description="Null until a job of the model has run.")
+    cost: str | None = Field(description="In `currency`; a decimal as text.")
+    currency: str
+
+
+class Memory(Answer):
+    """Of one worker, in bytes."""
+
+    peak_bytes: int = Field(description="The most that was measured.")
+    limit_bytes: int
+    fits: bool
+
+
+class Estimate(Answer):
+    """What a call would come to if it were submitted now."""
+
+    model: str
+    revision: str
+    normalized_inputs: dict[str, Any] = Field(description="Defaults filled in.")
+    warnings: list[Warned]
+    refusal: Problem | None = Field(description="Why a quota would refuse it now.")
+    cache: Cache
+    coalesced_with: UUID | None = Field(description="The job whose run it would share.")
+    usage: EstimatedUse
+    memory: Memory | None = Field(description="Null: no worker of the model was measured yet.")
+    queue: Queue
+    eta: Eta
+    cold_start: ColdStart
+
+
+class CalibrationRow(Answer):
+    model: str
+    priority: Literal["interactive", "batch"]
+    jobs: int = Field(description="Jobs that have started.")
+    coverage: float = Field(
+        description="The part of them that started before the p90 they were told."
+    )
+    long_waits: int
+    error: float | None = Field(description="Mean of |p50 - wait| / wait over the long waits.")
+    since: datetime
+    updated_at: datetime
+
+
+class CalibrationReport(Answer):
+    promised_coverage: float
+    models: list[CalibrationRow]
 
 
 class JobList(Answer):

@@ -11,12 +11,13 @@ from rest_framework.request import Request
 
 from foldline.api.outage import outage
 from foldline.errors import KeyInURL, KeyMissing, KeyRefused, ScopeMissing
+from foldline.tenants.rates import count_request
 from foldline.tenants.services import KEY, Caller, authenticate
 
 
 def caller_of(request: HttpRequest, *, scope: str) -> Caller:
     """The caller, allowed to do `scope`. Raises KeyInURL, KeyMissing, KeyRefused, ScopeMissing,
-    and DatabaseUnavailable while it is of no use to ask."""
+    QuotaExceeded, and DatabaseUnavailable while it is of no use to ask."""
     caller = _identified(request)
     _require(caller, scope)
     return caller
@@ -32,7 +33,15 @@ def _identified(request: HttpRequest) -> Caller:
         raise KeyMissing
     if scheme.lower() != "bearer":
         raise KeyRefused("Only the scheme `Bearer` is known.")
-    return authenticate(key.strip())
+    caller = authenticate(key.strip())
+    count_request(caller.tenant_id, method=_counted_as(request))
+    return caller
+
+
+def _counted_as(request: HttpRequest) -> str | None:
+    """A cancel ends work: who has no request left may still send it, as often as it may ask."""
+    match = request.resolver_match
+    return "GET" if match is not None and match.url_name == "cancel" else request.method
 
 
 def _require(caller: Caller, scope: str) -> None:

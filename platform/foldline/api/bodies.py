@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from django.conf import settings
+
+from foldline.api.waits import poll_after_s, wait_body, with_doubts
 from foldline.artifacts.models import Artifact
 from foldline.artifacts.services import Stored
-from foldline.catalog.models import Lane
 from foldline.catalog.selectors import LiveModel
+from foldline.forecasts.prospects import Prospect
 from foldline.jobs.admission import Submission, Submitted
 from foldline.jobs.blocked import Blocked
 from foldline.jobs.models import Job
 from foldline.jobs.states import TERMINAL, State
 
 Body = dict[str, Any]
-
-POLL_AFTER_S = {Lane.ONLINE: 1, Lane.LONG: 5, Lane.BULK: 15}
 
 
 def model_body(model: LiveModel) -> Body:
@@ -33,6 +35,7 @@ def model_body(model: LiveModel) -> Body:
         "licence": model.licence,
         "seed_default": model.seed_default,
         "limits": {"run_timeout_s": model.run_timeout_s},
+        "price": {"per_gpu_second": f"{model.price:f}", "currency": settings.CURRENCY},
         "published_at": model.published_at,
         "input_schema": model.input_schema,
         "output_schema": model.output_schema,
@@ -40,7 +43,15 @@ def model_body(model: LiveModel) -> Body:
     }
 
 
-def accepted_body(model: LiveModel, submission: Submission, submitted: Submitted) -> Body:
+def accepted_body(
+    model: LiveModel,
+    submission: Submission,
+    submitted: Submitted,
+    *,
+    prospect: Prospect,
+    blocked: Blocked | None,
+    now: datetime,
+) -> Body:
     """A job that was accepted a moment ago, without reading it back."""
     return {
         "id": submitted.job_id,
@@ -54,12 +65,12 @@ def accepted_body(model: LiveModel, submission: Submission, submitted: Submitted
         "fingerprint": submission.fingerprint,
         "coalesced_with": None,
         "cache": {"hit": False},
-        "queue": {"position": None, "blocked_reason": None},
+        **wait_body(prospect, blocked=blocked, now=now),
         "progress": None,
-        "warnings": submission.warnings,
+        "warnings": with_doubts(submission.warnings, prospect, start_by=submitted.start_by),
         "start_by": submitted.start_by,
         "deadline": submitted.deadline,
-        "poll_after_s": POLL_AFTER_S[Lane(model.lane)],
+        "poll_after_s": poll_after_s(model.lane, prospect, now=now),
         "created_at": submitted.created_at,
         "started_at": None,
         "finished_at": None,
@@ -70,7 +81,7 @@ def accepted_body(model: LiveModel, submission: Submission, submitted: Submitted
     }
 
 
-def job_body(job: Job, *, position: int | None, blocked: Blocked | None) -> Body:
+def job_body(job: Job, *, prospect: Prospect, blocked: Blocked | None, now: datetime) -> Body:
     """A job as it stands. Its error is told once it is final: a retry may still succeed."""
     ended = job.state in TERMINAL
     run = job.attached_to if job.attached_to is not None and not ended else job
@@ -86,12 +97,12 @@ def job_body(job: Job, *, position: int | None, blocked: Blocked | None) -> Body
         "fingerprint": job.fingerprint,
         "coalesced_with": job.attached_to_id if job.state != State.CANCELLED else None,
         "cache": {"hit": job.cache_of_id is not None},
-        "queue": {"position": position, "blocked_reason": blocked},
+        **wait_body(prospect, blocked=blocked, now=now),
         "progress": run.progress,
-        "warnings": job.warnings,
+        "warnings": with_doubts(job.warnings, prospect, start_by=job.start_by),
         "start_by": job.start_by,
         "deadline": job.deadline,
-        "poll_after_s": poll_after_s(job),
+        "poll_after_s": None if ended else poll_after_s(job.revision.lane, prospect, now=now),
         "created_at": job.created_at,
         "started_at": job.started_at,
         "finished_at": job.finished_at,
@@ -100,11 +111,6 @@ def job_body(job: Job, *, position: int | None, blocked: Blocked | None) -> Body
         "error": error_body(job.error) if ended and job.error else None,
         "urls": _job_urls(job.id),
     }
-
-
-def poll_after_s(job: Job) -> int | None:
-    """Seconds after which asking again makes sense; None when nothing changes any more."""
-    return None if job.state in TERMINAL else POLL_AFTER_S[Lane(job.revision.lane)]
 
 
 def error_body(error: Mapping[str, Any]) -> Body:

@@ -31,9 +31,21 @@ JOB_FILTERS = (
     OpenApiParameter("cursor", description="`next_cursor` of the page before."),
     OpenApiParameter("limit", OpenApiTypes.INT, description="1 to 100; 50 without it."),
 )
+USAGE_FILTERS = (
+    OpenApiParameter(
+        "from",
+        OpenApiTypes.DATE,
+        description="The first day (UTC); without it the first of the last day's month.",
+    ),
+    OpenApiParameter(
+        "to", OpenApiTypes.DATE, description="The last day, which counts, too; without it today."
+    ),
+    OpenApiParameter("session", description="Only jobs of this session."),
+    OpenApiParameter("model", description="Only jobs of this model."),
+)
 # Any call can meet these.
 _ALWAYS = (500, 503)
-_WITH_KEY = (400, 401, 403)
+_WITH_KEY = (400, 401, 403, 429)
 
 
 def describe(

@@ -26,6 +26,7 @@ from foldline.errors import (
     InvalidRequest,
     MethodNotAllowed,
     NotFound,
+    QuotaExceeded,
     UnsupportedMediaType,
     problem,
 )
@@ -79,7 +80,23 @@ def answer(
             exc_info=exception,
             extra={"request_id": request_id(request), "path": request.path},
         )
-    return respond(problem(error, request_id(request)), headers=headers)
+    told = {**_rate_limit(error), **(headers or {})}
+    return respond(problem(error, request_id(request)), headers=told)
+
+
+def _rate_limit(error: FoldlineError) -> Mapping[str, str]:
+    """The `RateLimit` fields (draft-ietf-httpapi-ratelimit-headers, 10 and 11) of a limit that
+    refuses for a while. Names and units are quoted strings, the numbers integers."""
+    if not isinstance(error, QuotaExceeded) or error.policy is None:
+        return {}
+    policy = error.policy
+    offered, left = f'"{policy.name}";q={policy.quota}', f'"{policy.name}";r={policy.left}'
+    if policy.unit:
+        offered += f';qu="{policy.unit}"'
+    if policy.window_s is not None:
+        offered += f";w={policy.window_s}"
+        left += f";t={error.retry_after_s or 0}"
+    return {"RateLimit-Policy": offered, "RateLimit": left}
 
 
 def _note_outage(exception: Exception, request: HttpRequest) -> None:

@@ -7,13 +7,17 @@ from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
+import orjson
+
 from foldline.api.envelope import SubmitBody, idempotency_key, submit_body, traceparent
 from foldline.artifacts.selectors import hashes_of
 from foldline.catalog.fingerprint import digest, fingerprint
 from foldline.catalog.selectors import LiveModel
 from foldline.errors import FoldlineError, InvalidInput, InvalidRequest, finding
+from foldline.forecasts.reading import estimate_gpu_s
 from foldline.jobs import tickets
 from foldline.jobs.admission import Submission
+from foldline.tenants.quotas import limits_of
 from foldline.tenants.services import Caller
 
 DEFAULT_SEED = 0
@@ -32,6 +36,7 @@ def submission(
     normalized = model.compiled.normalized(body.inputs)
     files = _files(caller, model, normalized)
     seed, origin = _seed(body, model)
+    size = len(orjson.dumps(normalized))
     return Submission(
         tenant_id=caller.tenant_id,
         model_id=model.model_id,
@@ -54,6 +59,10 @@ def submission(
         payload_digest=digest([model.name, payload]) if key else "",
         priority=body.priority,
         session=body.session,
+        model=model.name,
+        limits=limits_of(caller.tenant_id, model_id=model.model_id),
+        input_size=size,
+        estimate_gpu_s=estimate_gpu_s(model.revision_id, size=size),
         shared=not body.no_cache,
         deadline_s=body.deadline_s,
         start_within_s=body.start_within_s,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -11,12 +12,15 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import ProtectedError
+from django.db.models import RestrictedError
 from django.utils import timezone
 
 from foldline.artifacts import sniff, storage
 from foldline.artifacts.models import Artifact
-from foldline.errors import InvalidRequest, finding
+from foldline.artifacts.selectors import stored_bytes
+from foldline.errors import InvalidRequest, QuotaForbids, finding
+from foldline.tenants.models import Quota
+from foldline.tenants.quotas import quotas_of
 
 NAME_CHARACTERS = 128
 _MEDIA_TYPE = re.compile(r"[a-z0-9][a-z0-9.+-]{0,59}/[a-z0-9][a-z0-9.+-]{0,59}")
@@ -37,7 +41,7 @@ class Stored:
 def store_upload(*, tenant_id: UUID, chunks: Iterable[bytes], name: str) -> Stored:
     """Keep what a caller sends. Its kind is judged by its content.
 
-    Raises InvalidRequest for a name that is none, BodyTooLarge, Storage.
+    Raises InvalidRequest for a name that is none, BodyTooLarge, QuotaForbids, Storage.
     """
     if not is_name(name):
         raise InvalidRequest(
@@ -52,14 +56,38 @@ def store_upload(*, tenant_id: UUID, chunks: Iterable[bytes], name: str) -> Stor
                 )
             ],
         )
-    kept = storage.keep(tenant_id, chunks, most=settings.MAX_UPLOAD_BYTES)
-    return _row(tenant_id, kept, name=name, media_type=sniff.media_type(kept.head))
+    with (
+        storage.received(chunks, most=settings.MAX_UPLOAD_BYTES) as kept,
+        _room_for(tenant_id, kept),
+    ):
+        storage.name(tenant_id, kept)
+        return _row(tenant_id, kept, name=name, media_type=sniff.media_type(kept.head))
+
+
+@contextmanager
+def _room_for(tenant_id: UUID, kept: storage.Kept) -> Iterator[None]:
+    """Nobody else's upload uses the room that these bytes take. Bytes that the tenant has take
+    none. Raises QuotaForbids."""
+    if quotas_of(tenant_id).whole.artifact_bytes is None:
+        yield
+        return
+    with transaction.atomic():
+        # PostgreSQL locks the row; SQLite lets one transaction write at a time.
+        locked = Quota.objects.select_for_update().filter(tenant_id=tenant_id, model=None)
+        allowed = locked.values_list("artifact_bytes", flat=True).first()
+        known = Artifact.objects.filter(tenant_id=tenant_id, sha256=kept.sha256).exists()
+        if allowed is not None and not known:
+            used = stored_bytes(tenant_id)
+            if used + kept.size > allowed:
+                raise QuotaForbids.of("artifact_bytes", used=used, allowed=allowed)
+        yield
 
 
 def store_file(*, tenant_id: UUID, path: Path, name: str, media_type: str) -> Stored:
     """Keep a file that a model left behind; durable when this returns.
 
-    Raises Storage when it is no plain file, BodyTooLarge.
+    Whatever the tenant's quota says, because the job was accepted. Raises Storage when it is no
+    plain file, BodyTooLarge.
     """
     with storage.open_untrusted(path) as source:
         chunks = storage.read_chunks(source)
@@ -97,7 +125,7 @@ def remove(artifact_id: UUID, *, unused_since: datetime) -> bool:
                 return False
             row.delete()
             aside = storage.set_aside(row.tenant_id, row.sha256)
-    except ProtectedError:
+    except RestrictedError:
         return False
     aside.unlink(missing_ok=True)
     return True

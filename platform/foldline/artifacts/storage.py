@@ -24,11 +24,12 @@ CHUNK_BYTES = 256 * 1024
 
 @dataclass(frozen=True, kw_only=True)
 class Kept:
-    """Bytes that are safely on disk."""
+    """Bytes that are safely on disk; at `path` until they have a name."""
 
     sha256: str
     size: int
     head: bytes
+    path: Path
 
 
 def path_of(tenant_id: UUID, sha256: str) -> Path:
@@ -38,17 +39,29 @@ def path_of(tenant_id: UUID, sha256: str) -> Path:
 
 def keep(tenant_id: UUID, chunks: Iterable[bytes], *, most: int) -> Kept:
     """Write bytes down durably: synced, then renamed. Raises BodyTooLarge, Storage."""
+    with received(chunks, most=most) as kept:
+        name(tenant_id, kept)
+    return kept
+
+
+@contextmanager
+def received(chunks: Iterable[bytes], *, most: int) -> Iterator[Kept]:
+    """Bytes that are safely on disk and have no name yet; gone after the block unless it gave
+    them one. Raises BodyTooLarge, Storage."""
     incoming = settings.ARTIFACTS_DIR / "incoming"
     draft = incoming / secrets.token_hex(16)
     with _as_storage_error():
         incoming.mkdir(parents=True, exist_ok=True)
     try:
-        kept = _write(draft, chunks, most=most)
-        with _as_storage_error():
-            _settle(draft, path_of(tenant_id, kept.sha256))
+        yield _write(draft, chunks, most=most)
     finally:
         draft.unlink(missing_ok=True)
-    return kept
+
+
+def name(tenant_id: UUID, kept: Kept) -> None:
+    """Give bytes their place in the tenant's store, durably. Raises Storage."""
+    with _as_storage_error():
+        _settle(kept.path, path_of(tenant_id, kept.sha256))
 
 
 def open_bytes(tenant_id: UUID, sha256: str) -> BinaryIO:
@@ -118,7 +131,7 @@ def _write(draft: Path, chunks: Iterable[bytes], *, most: int) -> Kept:
                 _write_whole(file, chunk)
         with _as_storage_error():
             os.fsync(file.fileno())
-    return Kept(sha256=digest.hexdigest(), size=size, head=head[:HEAD_BYTES])
+    return Kept(sha256=digest.hexdigest(), size=size, head=head[:HEAD_BYTES], path=draft)
 
 
 def _write_whole(file: FileIO, chunk: bytes) -> None:

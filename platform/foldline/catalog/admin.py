@@ -1,12 +1,14 @@
-"""Review of models: a draft is read, its settings are fixed, and it is set live."""
+"""Review of models: a draft is read, its settings are fixed, and it is set live. Prices."""
 
 from __future__ import annotations
 
 import difflib
 import json
+from decimal import Decimal
 from typing import Any
 
 from django import forms
+from django.conf import settings
 from django.contrib import admin, messages
 from django.db import transaction
 from django.db.models import QuerySet
@@ -17,7 +19,7 @@ from unfold.admin import ModelAdmin
 from unfold.decorators import action, display
 from unfold.enums import ActionVariant
 
-from foldline.catalog.models import Revision
+from foldline.catalog.models import Model, Revision
 from foldline.catalog.rules import SETTINGS, settings_problems
 from foldline.catalog.selectors import live_models_kept
 from foldline.catalog.services import publish, retire
@@ -26,6 +28,7 @@ from foldline.tenants.dialogs import back_to
 from foldline.tenants.readonly import pretty
 
 State = Revision.State
+MOST_PRICE = 1000  # the ledger's column holds the cost of ten million such seconds
 
 
 class SettingsForm(forms.ModelForm):  # type: ignore[type-arg]  # generic in the stubs only
@@ -40,6 +43,43 @@ class SettingsForm(forms.ModelForm):  # type: ignore[type-arg]  # generic in the
         for name, reason in settings_problems(cleaned).items():
             self.add_error(name, reason)
         return cleaned
+
+
+class PriceForm(forms.ModelForm):  # type: ignore[type-arg]  # generic in the stubs only
+    class Meta:
+        model = Model
+        fields = ["price"]
+
+    def clean_price(self) -> Decimal:
+        price: Decimal = self.cleaned_data["price"]
+        if not 0 <= price <= MOST_PRICE:
+            raise forms.ValidationError(f"A price is from 0 to {MOST_PRICE}.")
+        return price
+
+
+@admin.register(Model)
+class ModelPriceAdmin(ModelAdmin):
+    """What a GPU-second of a model costs. Attempts that end from now on go by it."""
+
+    form = PriceForm
+    list_display = ["name", "price", "created_at"]
+    search_fields = ["name"]
+    fields = ["name", "price", "currency"]
+    readonly_fields = ["name", "currency"]
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False  # `manage.py sync_models` makes models
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False  # jobs refer to it
+
+    def save_model(self, request: HttpRequest, obj: Model, form: Any, change: bool) -> None:  # noqa: FBT001 - Django's signature
+        obj.save(update_fields=["price"])
+        transaction.on_commit(live_models_kept.clear)
+
+    @admin.display(description="currency")
+    def currency(self, _model: Model) -> str:
+        return str(settings.CURRENCY)
 
 
 @admin.register(Revision)
@@ -168,12 +208,15 @@ class RevisionAdmin(ModelAdmin):
         return back_to(request, revision)
 
     def _publish(self, request: HttpRequest, revision: Revision) -> None:
+        before = revision.model.revisions.filter(state=State.LIVE).exclude(pk=revision.pk).first()
         try:
             publish(revision, by=request.user)  # type: ignore[arg-type]  # the admin has users only
         except RevisionNotPublishable as error:
             messages.error(request, error.message)
         else:
             self.log_change(request, revision, "Set live.")
+            if before is not None:
+                self.log_change(request, before, f"Retired: {revision} follows.")
             messages.success(request, f"{revision} is live.")
 
     def _retire(self, request: HttpRequest, revision: Revision) -> None:

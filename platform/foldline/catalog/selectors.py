@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
-from foldline.catalog.models import Revision
+from foldline.catalog.models import Model, Revision
 from foldline.catalog.schemas import InputSchema
 from foldline.errors import ModelNotFound, ModelRetired
 from foldline.fresh import Fresh
@@ -32,6 +34,8 @@ class LiveModel:
     version: str
     seed_default: str
     run_timeout_s: int
+    price: Decimal
+    """Of one GPU-second, in `settings.CURRENCY`."""
     weights_digest: str
     published_at: datetime | None
     input_schema: dict[str, Any]
@@ -58,6 +62,13 @@ def live_models() -> list[LiveModel]:
     return [_of(revision) for revision in live.order_by("model__name")]
 
 
+def names_of_models(model_ids: Collection[UUID]) -> Mapping[UUID, str]:
+    """The names of models, live or not. No query when none is asked for."""
+    if not model_ids:
+        return {}
+    return dict(Model.objects.filter(id__in=list(model_ids)).values_list("id", "name"))
+
+
 def _look_up(name: str) -> LiveModel:
     if not NAME.fullmatch(name):
         raise ModelNotFound
@@ -75,6 +86,7 @@ def _of(revision: Revision) -> LiveModel:
         name=revision.model.name,
         model_id=revision.model_id,
         revision_id=revision.pk,
+        price=revision.model.price,
         compiled=_compile(revision),
         **{name: getattr(revision, name) for name in _COLUMNS},
         **{name: revision.manifest.get(name, "") for name in ("family", "licence", "version")},

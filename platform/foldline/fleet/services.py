@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+from django.db import transaction
 from django.db.models import Count
 
 from foldline.catalog.models import Revision
 from foldline.clock import database_now
+from foldline.fleet.accounts import settle_gone
 from foldline.fleet.models import Worker
 
 
@@ -76,15 +78,33 @@ def register(*, name: str, revision_id: UUID, node: str, pid: int, card: str = "
 def report(worker_id: UUID, **changes: Any) -> None:
     """Write what a worker says of itself: state, current_job, load_seconds, peaks, failure.
 
-    Also the sign of life. A row that was buried by mistake comes back with it.
+    Also the sign of life. A row that was buried by mistake comes back with the state it says.
+    With `gone` its account is settled.
     """
-    Worker.objects.filter(id=worker_id).update(last_seen=database_now(), **changes)
+    now = database_now()
+    if changes.get("state") != Worker.State.GONE:
+        Worker.objects.filter(id=worker_id).update(last_seen=now, **changes)
+        return
+    with transaction.atomic():
+        Worker.objects.filter(id=worker_id).update(last_seen=now, **changes)
+        settle_gone(id=worker_id, now=now)
 
 
 def bury_silent_workers(*, before: datetime) -> int:
-    """Mark workers that have not been heard of since `before` as gone."""
+    """Mark workers that have not been heard of since `before` as gone; settles their accounts."""
     silent = Worker.objects.filter(last_seen__lt=before).exclude(state=Worker.State.GONE)
-    return silent.update(state=Worker.State.GONE, current_job=None)
+    return sum(_bury(worker_id, before=before) for worker_id in silent.values_list("id", flat=True))
+
+
+def _bury(worker_id: UUID, *, before: datetime) -> bool:
+    with transaction.atomic():
+        silent = Worker.objects.filter(id=worker_id, last_seen__lt=before)
+        buried = silent.exclude(state=Worker.State.GONE).update(
+            state=Worker.State.GONE, current_job=None
+        )
+        if buried:
+            settle_gone(id=worker_id, now=database_now())
+    return bool(buried)
 
 
 def held_tickets(revision_id: UUID) -> set[str]:
@@ -97,6 +117,12 @@ def present_workers(revision_id: UUID) -> int:
     """Workers of a revision that are not gone."""
     workers = Worker.objects.filter(revision_id=revision_id)
     return workers.exclude(state=Worker.State.GONE).count()
+
+
+def share_of(name: str) -> float:
+    """The part of its card that the worker of this name holds; the whole one when unknown."""
+    share = Worker.objects.filter(name=name).values_list("share", flat=True).first()
+    return 1.0 if share is None else share
 
 
 def last_starts(revision_id: UUID, *, count: int) -> list[str]:

@@ -1,17 +1,19 @@
-"""The line of waiting jobs of one revision: its flows' heads, and how many could be claimed."""
+"""The line of waiting jobs of one revision: its flows' heads, and how many could be started."""
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
 from django.db import connection
-from django.db.models import Q, QuerySet
+from django.db.models import Count, Q, QuerySet
 
 from foldline.jobs.models import Job
+from foldline.jobs.rooms import rooms
 from foldline.jobs.states import State
 from foldline.scheduling.fairness import Head
+from foldline.tenants.quotas import read_quotas
 
 
 def claimable(revision_id: UUID, *, now: datetime) -> QuerySet[Job]:
@@ -24,6 +26,22 @@ def claimable(revision_id: UUID, *, now: datetime) -> QuerySet[Job]:
         attached_to=None,
     )
 
+
+_FIRST = """
+select {columns} from jobs_job
+where revision_id = %(revision)s and state = 'queued' and attached_to_id is null
+and tenant_id = owner.tenant_id and priority = class.priority
+and (not_before is null or not_before <= %(now)s)
+and (start_by is null or start_by > %(now)s)
+order by id limit 1
+"""
+_COLUMNS = "id, attempt, tenant_id, priority, estimate_gpu_s, created_at, input_size"
+# PostgreSQL would rather read the whole table once than its key for each flow; SQLite has no
+# lateral join and looks the key up.
+_JOINED = {
+    "postgresql": f"cross join lateral ({_FIRST.format(columns=_COLUMNS)}) as job",
+    "sqlite": f"join jobs_job as job on job.id = ({_FIRST.format(columns='id')})",
+}
 
 # One index lookup per tenant and one per flow, however many jobs wait. A plain DISTINCT
 # would read the whole line.
@@ -39,22 +57,16 @@ with recursive owner(tenant_id) as (
             order by tenant_id limit 1)
     from owner where owner.tenant_id is not null
 )
-select job.id, job.attempt, job.tenant_id, job.priority, job.estimate_gpu_s
+select job.id, job.attempt, job.tenant_id, job.priority, job.estimate_gpu_s, job.created_at,
+job.input_size
 from owner
 cross join (select 'interactive' as priority union all select 'batch') as class
-join jobs_job as job on job.id = (
-    select id from jobs_job
-    where revision_id = %(revision)s and state = 'queued' and attached_to_id is null
-    and tenant_id = owner.tenant_id and priority = class.priority
-    and (not_before is null or not_before <= %(now)s)
-    and (start_by is null or start_by > %(now)s)
-    order by id limit 1
-)
+{joined}
 """
 
 
 def heads(revision_id: UUID, *, now: datetime) -> list[Head]:
-    """The first claimable job of each flow."""
+    """The first claimable job of each flow, whatever its tenant may start."""
     parameters = {
         "revision": connection.ops.adapt_unknown_value(revision_id)
         if connection.vendor == "postgresql"
@@ -62,19 +74,48 @@ def heads(revision_id: UUID, *, now: datetime) -> list[Head]:
         "now": connection.ops.adapt_datetimefield_value(now),
     }
     with connection.cursor() as cursor:
-        cursor.execute(_HEADS, parameters)
+        cursor.execute(_HEADS.format(joined=_JOINED[connection.vendor]), parameters)
         rows = cursor.fetchall()
     return [_head(*row) for row in rows]
 
 
 def _head(
-    job_id: Any, attempt: int, tenant_id: Any, priority: str, estimate_gpu_s: float | None
+    job_id: Any,
+    attempt: int,
+    tenant_id: Any,
+    priority: str,
+    estimate_gpu_s: float | None,
+    created_at: Any,
+    size: int,
 ) -> Head:
-    # SQLite keeps a UUID as text; PostgreSQL's driver gives the value itself.
     return Head(
-        job_id=UUID(str(job_id)),
+        job_id=_uuid(job_id),
         attempt=attempt,
-        tenant_id=UUID(str(tenant_id)),
+        tenant_id=_uuid(tenant_id),
         priority=priority,
         estimate_gpu_s=estimate_gpu_s,
+        since=_time(created_at),
+        size=size,
     )
+
+
+# SQLite keeps a UUID as text and a time without its zone; PostgreSQL's driver gives both whole.
+def _uuid(raw: Any) -> UUID:
+    return raw if isinstance(raw, UUID) else UUID(int=int(raw, 16))
+
+
+def _time(raw: datetime) -> datetime:
+    return raw if raw.tzinfo else raw.replace(tzinfo=UTC)
+
+
+def startable(revision_id: UUID, *, model_id: UUID, now: datetime) -> int:
+    """How many of the waiting jobs could be started now, each tenant within its limits."""
+    line = claimable(revision_id, now=now).order_by()
+    waiting = dict(line.values_list("tenant_id").annotate(Count("id")))
+    open_to = rooms(read_quotas(waiting), model_id=model_id, now=now)
+    places = {tenant_id: room.places for tenant_id, room in open_to.items()}
+    return sum(_least(number, places[tenant_id]) for tenant_id, number in waiting.items())
+
+
+def _least(number: int, places: int | None) -> int:
+    return number if places is None else min(number, places)

@@ -136,9 +136,9 @@ class Job(models.Model):
                 condition=Q(state="queued", attached_to__isnull=True),
                 name="job_line",
             ),
-            # What a tenant's limits on jobs at once are counted from.
+            # What a tenant's limits on jobs at once are counted from, and what those will cost.
             models.Index(
-                fields=["tenant", "state", "model"],
+                fields=["tenant", "state", "model", "estimate_gpu_s"],
                 condition=Q(state__in=["queued", "running"]),
                 name="job_open",
             ),
@@ -176,7 +176,8 @@ class JobArtifact(models.Model):
         OUTPUT = "output", "output"
 
     job = models.ForeignKey(Job, on_delete=models.CASCADE, db_index=False)
-    artifact = models.ForeignKey(Artifact, on_delete=models.PROTECT)
+    # Restricted, not protected: a tenant's jobs and files may go together.
+    artifact = models.ForeignKey(Artifact, on_delete=models.RESTRICT)
     role = models.CharField(max_length=6, choices=Role)
     name = models.CharField(max_length=128)
 

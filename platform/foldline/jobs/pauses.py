@@ -17,7 +17,7 @@ from foldline.clock import database_now
 from foldline.fleet.services import last_starts
 from foldline.jobs import tickets
 from foldline.jobs.breaker import FAILED_STARTS, Breaker, Cause, read, written
-from foldline.jobs.line import claimable
+from foldline.jobs.line import startable
 from foldline.jobs.models import QueueState
 
 log = logging.getLogger(__name__)
@@ -168,8 +168,8 @@ def owe_tickets(model_id: UUID) -> None:
     now = database_now()
     for revision in Revision.objects.exclude(state="draft").filter(model_id=model_id):
         bound = room(revision.id, now=now)
-        waiting = claimable(revision.id, now=now)[:MOST_TICKETS].count()
-        count = waiting if bound is None else min(waiting, bound)
+        waiting = startable(revision.id, model_id=model_id, now=now)
+        count = min(MOST_TICKETS, waiting if bound is None else min(waiting, bound))
         if count:
             queue = tickets.queue_name(revision.model.name, number=revision.number)
             tickets.send(queue, count=count)

@@ -10,6 +10,7 @@ from django.db.models import Exists, OuterRef
 
 from foldline.artifacts import services as artifacts
 from foldline.artifacts.models import Artifact
+from foldline.jobs import failing
 from foldline.jobs.models import Job, JobArtifact
 from foldline.jobs.states import TERMINAL
 
@@ -30,6 +31,7 @@ def clean(*, now: datetime) -> Removed:
 
     A job that others were answered from is kept as long as they are: it is their cache.
     """
+    failing.forget(now=now)
     return Removed(
         keys=_forget_keys(before=now - timedelta(days=settings.KEEP_KEYS_DAYS)),
         jobs=_remove_jobs(before=now - timedelta(days=settings.KEEP_JOBS_DAYS)),

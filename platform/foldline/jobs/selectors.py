@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from uuid import UUID
 
@@ -13,8 +14,8 @@ from foldline.errors import JobNotFound
 from foldline.fleet.services import workers_by_state
 from foldline.jobs.blocked import Blocked, Facts, blocked_reason
 from foldline.jobs.breaker import Cause, read
-from foldline.jobs.line import claimable
 from foldline.jobs.models import Job, JobArtifact, QueueState
+from foldline.jobs.rooms import rooms_of_jobs
 from foldline.jobs.states import State
 
 
@@ -48,20 +49,13 @@ def jobs_of(
     return list(jobs[:limit])
 
 
-def position_of(job: Job) -> int | None:
-    """Place in the line, 1 is next; None when it does not wait (or waits for a retry)."""
-    if job.attached_to is not None:
-        return position_of(job.attached_to)
-    if job.state != State.QUEUED:
-        return None
-    line = claimable(job.revision_id, now=database_now())
-    return line.filter(id__lt=job.id).count() + 1
-
-
-def blocked_reasons(jobs: Sequence[Job]) -> Mapping[UUID, Blocked]:
+def blocked_reasons(
+    jobs: Sequence[Job], *, overtaken: Collection[UUID] = ()
+) -> Mapping[UUID, Blocked]:
     """Why those of the jobs that wait do not run yet; without an entry: nothing holds them.
 
-    Two queries, however many jobs.
+    `overtaken`: those that others which came later go before. Two queries, however many jobs,
+    and those of `rooms` for each model of a tenant with limits.
     """
     waiting = [job for job in jobs if job.state == State.QUEUED]
     if not waiting:
@@ -69,12 +63,19 @@ def blocked_reasons(jobs: Sequence[Job]) -> Mapping[UUID, Blocked]:
     queues = QueueState.objects.in_bulk({job.model_id for job in waiting})
     workers = workers_by_state({job.revision_id for job in waiting})
     now = database_now()
-    found = {
-        job.id: blocked_reason(
-            _facts(job, queues.get(job.model_id), workers[job.revision_id], now=now)
+    rooms = rooms_of_jobs(waiting, now=now)
+    found = {}
+    for job in waiting:
+        facts = _facts(job, queues.get(job.model_id), workers[job.revision_id], now=now)
+        held_by = rooms[job.tenant_id, job.model_id].held_by
+        found[job.id] = blocked_reason(
+            replace(
+                facts,
+                quota=held_by is Blocked.QUOTA,
+                running_limit=held_by is Blocked.RUNNING_LIMIT,
+                overtaken=job.id in overtaken,
+            )
         )
-        for job in waiting
-    }
     return {job_id: reason for job_id, reason in found.items() if reason is not None}
 
 
@@ -83,16 +84,25 @@ def _facts(
 ) -> Facts:
     idle, busy = workers.get("ready", 0), workers.get("busy", 0)
     cause = read(queue.breaker if queue else None).about(str(job.revision_id)).cause
+    waits = job.not_before is not None and job.not_before > now
     return Facts(
         attached=job.attached_to_id is not None,
         paused=bool(queue and queue.paused),
         # A worker that is loaded serves, however many others cannot start.
         crash_looping=cause is Cause.CRASHES or (cause is Cause.STARTS and not idle and not busy),
-        waits_for_retry=job.not_before is not None and job.not_before > now,
+        waits_for_retry=waits,
+        dependency_down=waits and (job.error or {}).get("code") == "dependency_unavailable",
         idle=idle,
         busy=busy,
         loading=workers.get("starting", 0) + workers.get("loading", 0),
     )
+
+
+def run_of_call(*, tenant_id: UUID, fingerprint: str) -> Job | None:
+    """The run or result that an equal call would share now."""
+    shared = _jobs(tenant_id).filter(fingerprint=fingerprint, shared=True)
+    runs = shared.filter(state__in=[State.QUEUED, State.RUNNING, State.SUCCEEDED])
+    return runs.exclude(cancel_requested=True).first()
 
 
 def outputs_of(job: Job) -> Sequence[JobArtifact]:

@@ -13,15 +13,33 @@ from django.db import IntegrityError, transaction
 from django.db.models import F, QuerySet
 
 from foldline.clock import database_now
-from foldline.errors import JobNotFound, job_error
+from foldline.errors import (
+    FoldlineError,
+    JobNotFound,
+    QuotaExceeded,
+    QuotaForbids,
+    RepeatFailure,
+    job_error,
+)
 from foldline.jobs import pauses, tickets
-from foldline.jobs.admission import Submission, Submitted, admit, replay
-from foldline.jobs.bill import attempt_of, close_attempt
+from foldline.jobs.admission import (
+    Submission,
+    Submitted,
+    admit,
+    counted,
+    refuse_exceeded,
+    replay,
+)
+from foldline.jobs.bill import attempt_of, close_attempt, post_saved
 from foldline.jobs.claims import ClaimedJob, Fence, Fenced, Usage, claimed
 from foldline.jobs.digests import with_digest
 from foldline.jobs.events import record
+from foldline.jobs.failing import note_failure, note_success, refuse_repeated
+from foldline.jobs.freed import place_freed
+from foldline.jobs.limits import REQUESTS, WAITING, WORK, is_counted
 from foldline.jobs.models import Attempt, Job, JobArtifact
 from foldline.jobs.retries import ANSWERS, CRASHES, Verdict, like, verdict
+from foldline.jobs.rooms import rooms_of_jobs
 from foldline.jobs.sharing import (
     answer_followers,
     answer_from_run,
@@ -32,6 +50,7 @@ from foldline.jobs.sharing import (
 )
 from foldline.jobs.states import State, sources_of
 from foldline.jobs.taking import take, take_for_trial
+from foldline.tenants.ledger import Kind
 
 Json = Mapping[str, Any]
 
@@ -41,18 +60,49 @@ def submit(submission: Submission) -> Submitted:
 
     A known idempotency key gives the job it named; an equal call's run or result is shared.
     The answer stands when Redis is away: the sweeper sends the ticket later. Raises
-    IdempotencyKeyReused.
+    IdempotencyKeyReused, QuotaForbids, QuotaExceeded, RepeatFailure.
     """
+    try:
+        refuse_repeated(submission.tenant_id, submission.fingerprint)
+        return _accepted(submission)
+    except (QuotaForbids, QuotaExceeded, RepeatFailure) as refusal:
+        # What was accepted once stays so, and an answer that is there is nobody's work.
+        known = replay(submission) or (_is_about_work(refusal) and _shared(submission))
+        if not known:
+            raise
+        return known
+
+
+def _accepted(submission: Submission) -> Submitted:
     while True:
         if accepted := admit(submission):
-            transaction.on_commit(lambda: tickets.send(submission.queue))
+            if accepted.owes_ticket:
+                transaction.on_commit(lambda: tickets.send(submission.queue))
             return accepted
         try:
-            if known := replay(submission) or answer_from_run(submission):
+            if known := replay(submission) or _shared(submission):
                 return known
         except IntegrityError:
             # Another request with the same key was faster by a moment: replay it.
             continue
+
+
+def _shared(submission: Submission) -> Submitted | None:
+    """What an equal call's run or result gives, where the tenant's limits have room for that."""
+    limits = submission.limits
+    if limits is None or not is_counted(limits):
+        return answer_from_run(submission)
+    with transaction.atomic():
+        use = counted(submission, limits)
+        refuse_exceeded(submission, use, names=(REQUESTS,))
+        answered = answer_from_run(submission)
+        if answered is not None and answered.coalesced_with is not None:
+            refuse_exceeded(submission, use, names=(WAITING,))
+    return answered
+
+
+def _is_about_work(refusal: FoldlineError) -> bool:
+    return refusal.extra.get("limit", {}).get("name") in WORK
 
 
 def claim(*, revision_id: UUID, owner: str, limit: int = 1) -> list[ClaimedJob]:
@@ -163,9 +213,11 @@ def finish(
             raise Fenced
         transaction.on_commit(lambda: pauses.answered(attempt.job.revision_id), robust=True)
         _link_outputs(fence.job_id, artifacts)
-        close_attempt(attempt, "succeeded", now=now, usage=usage)
+        spent = close_attempt(attempt, "succeeded", now=now, usage=usage)
         record(fence.job_id, State.SUCCEEDED, at=now)
-        answer_followers(attempt.job, result=result, warnings=told, now=now)
+        note_success(attempt.job)
+        _free_place(attempt.job)
+        answer_followers(attempt.job, result=result, warnings=told, gpu_seconds=spent, now=now)
 
 
 @_led_on
@@ -187,11 +239,13 @@ def fail(fence: Fence, *, error: Json, usage: Usage | None = None) -> State:
         record(fence.job_id, outcome, at=now, code=error["code"], attempt=fence.attempt)
         if outcome is State.QUEUED and not decision.retry_after_s:
             owe_ticket(fence.job_id)
-        if outcome is State.CANCELLED:
-            _promote(fence.job_id, now=now)
-        if outcome is State.FAILED:
-            _settle_followers(fence.job_id, error=error, decision=decision, now=now)
+        elif not _settle_followers(attempt.job, outcome, error, decision, now=now):
+            _free_place(attempt.job)
     return outcome
+
+
+def _free_place(job: Job) -> None:
+    place_freed(tenant_id=job.tenant_id, model_id=job.model_id)
 
 
 def _learn(job: Job, error: Json) -> None:
@@ -213,9 +267,11 @@ def stopped(fence: Fence, *, usage: Usage | None = None) -> None:
             state=State.CANCELLED, lease_until=None, finished_at=now, error=job_error("cancelled")
         ):
             raise Fenced
-        close_attempt(attempt_of(fence), "cancelled", now=now, usage=usage)
+        attempt = attempt_of(fence)
+        close_attempt(attempt, "cancelled", now=now, usage=usage)
         record(fence.job_id, State.CANCELLED, at=now)
-        _promote(fence.job_id, now=now)
+        if not _promote(fence.job_id, now=now):
+            _free_place(attempt.job)
 
 
 def cancel(*, tenant_id: UUID, job_id: UUID) -> State:
@@ -243,6 +299,7 @@ def _cancel_waiting(job: Job, *, now: datetime) -> None:
         state=State.CANCELLED, finished_at=now, error=job_error("cancelled")
     )
     record(job.id, State.CANCELLED, at=now)
+    post_saved(Kind.CANCELLED, [job.id], now=now)
     _promote(job.id, now=now)
 
 
@@ -254,12 +311,11 @@ def lose(fence: Fence, *, now: datetime) -> State | None:
         late = _held(fence).filter(lease_until__lt=now)
         outcome = _end_attempt(late, error, decision, now=now)
         if outcome is not None:
-            close_attempt(attempt_of(fence), "worker_lost", now=now, usage=None)
+            attempt = attempt_of(fence)
+            close_attempt(attempt, "worker_lost", now=now, usage=None)
             record(fence.job_id, outcome, at=now, code="worker_lost", attempt=fence.attempt)
-        if outcome is State.CANCELLED:
-            _promote(fence.job_id, now=now)
-        if outcome is State.FAILED:
-            _settle_followers(fence.job_id, error=error, decision=decision, now=now)
+            # The sweeper, which calls this, sends the tickets that are owed then.
+            _settle_followers(attempt.job, outcome, error, decision, now=now)
     return outcome
 
 
@@ -274,30 +330,49 @@ def expire(job_id: UUID, *, now: datetime) -> bool:
         ) or due.filter(attempt__gt=0).update(state=State.EXPIRED, finished_at=now, error=late)
         if ended:
             record(job_id, State.EXPIRED, at=now)
+            post_saved(Kind.EXPIRED, [job_id], now=now)
             _promote(job_id, now=now)
     return bool(ended)
 
 
-def _promote(run_id: UUID, *, now: datetime) -> None:
+def _promote(run_id: UUID, *, now: datetime) -> bool:
     """A run ended without an answer: the oldest job attached to it becomes the run."""
     heir = promote_follower(run_id, now=now)
     if heir is not None:
         owe_ticket(heir)
+    return heir is not None
 
 
-def _settle_followers(run_id: UUID, *, error: Json, decision: Verdict, now: datetime) -> None:
-    """A run failed. What it failed of is in the call itself, or was only this run's time."""
-    if decision.dead_letter or error["code"] == "invalid_input":
-        fail_followers(run_id, error=error, now=now)
-    else:
-        _promote(run_id, now=now)
+def _settle_followers(
+    run: Job, outcome: State, error: Json, decision: Verdict, *, now: datetime
+) -> bool:
+    """An attempt ended its run; whether one that was attached goes on in its place.
+
+    What a run failed of is in the call itself, or was only this run's time.
+    """
+    if outcome is State.QUEUED:
+        return False
+    in_the_call = decision.dead_letter or error["code"] == "invalid_input"
+    if outcome is State.CANCELLED or not in_the_call:
+        return _promote(run.id, now=now)
+    if not error["retryable"]:
+        note_failure(run, error, now=now)
+    fail_followers(run.id, error=error, now=now)
+    return False
 
 
 def owe_ticket(job_id: UUID) -> None:
     """Send a ticket for a job that has become claimable, once that is committed."""
-    job = Job.objects.select_related("revision__model").only("revision__model").get(id=job_id)
+    job = (
+        Job.objects.select_related("revision__model")
+        .only("tenant_id", "model_id", "revision__model")
+        .get(id=job_id)
+    )
     if pauses.room(job.revision_id, now=database_now()) is not None:
         return  # while it is paused none is owed; resuming sends them
+    (room,) = rooms_of_jobs([job], now=database_now()).values()
+    if not room.is_open:
+        return  # nor while its tenant may start no more; the end of one of its jobs sends it
     queue = tickets.queue_name(job.revision.model.name, number=job.revision.number)
     transaction.on_commit(lambda: tickets.send(queue))
 

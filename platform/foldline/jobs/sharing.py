@@ -23,11 +23,12 @@ from foldline.clock import database_now
 from foldline.errors import job_error
 from foldline.ids import uuid7
 from foldline.jobs.admission import Submission, Submitted, link_inputs, submitted
-from foldline.jobs.bill import attempt_of, close_attempt
+from foldline.jobs.bill import attempt_of, close_attempt, post_saved, seconds_of_answer
 from foldline.jobs.claims import Fence
 from foldline.jobs.events import record
 from foldline.jobs.models import Attempt, Job, JobArtifact
 from foldline.jobs.states import State
+from foldline.tenants.ledger import Kind
 
 Json = Mapping[str, Any]
 
@@ -51,8 +52,11 @@ def answer_from_run(submission: Submission) -> Submitted | None:
     return None
 
 
-def answer_followers(run: Job, *, result: Json, warnings: Sequence[Json], now: datetime) -> None:
-    """Give the result of a run that has just succeeded to the jobs attached to it."""
+def answer_followers(
+    run: Job, *, result: Json, warnings: Sequence[Json], gpu_seconds: float, now: datetime
+) -> None:
+    """Give the result of a run that has just succeeded, in `gpu_seconds`, to the jobs attached
+    to it."""
     answered = _locked_followers(run.id)
     if not answered:
         return
@@ -63,6 +67,7 @@ def answer_followers(run: Job, *, result: Json, warnings: Sequence[Json], now: d
     for job_id in answered:
         _link_outputs(job_id, outputs)
         record(job_id, State.SUCCEEDED, at=now, coalesced_with=str(run.id))
+    post_saved(Kind.COALESCED, answered, now=now, gpu_seconds=gpu_seconds)
 
 
 def fail_followers(run_id: UUID, *, error: Json, now: datetime) -> None:
@@ -78,7 +83,11 @@ def promote_follower(run_id: UUID, *, now: datetime) -> UUID | None:
     heir = _followers(run_id).select_for_update().order_by("id").first()
     if heir is None:
         return None
-    Job.objects.filter(id=heir.id).update(attached_to=None, shared=_place_is_free(heir))
+    Job.objects.filter(id=heir.id).update(
+        attached_to=None,
+        shared=_place_is_free(heir),
+        estimate_gpu_s=Job.objects.filter(id=run_id).values("estimate_gpu_s"),
+    )
     _followers(run_id).update(attached_to=heir.id)
     record(heir.id, "promoted", at=now, instead_of=str(run_id))
     return heir.id
@@ -105,7 +114,8 @@ def hand_over(run: Job, *, now: datetime) -> bool:
     )
     if not left:
         return False
-    close_attempt(attempt_of(fence), "handed_over", now=now)
+    attempt = attempt_of(fence)
+    close_attempt(attempt, "handed_over", now=now)
     Job.objects.filter(id=heir.id).update(
         state=State.RUNNING,
         attempt=run.attempt,
@@ -116,7 +126,16 @@ def hand_over(run: Job, *, now: datetime) -> bool:
         attached_to=None,
         shared=_place_is_free(heir),
     )
-    Attempt.objects.create(job_id=heir.id, number=run.attempt, worker=run.owner, started_at=now)
+    Attempt.objects.create(
+        job_id=heir.id,
+        number=run.attempt,
+        worker=run.owner,
+        share=attempt.share,
+        started_at=now,
+        # The account was charged for the run as a whole; of this part it is corrected by all.
+        charged_gpu_s=0.0,
+        settled=False,
+    )
     _followers(run.id).update(attached_to=heir.id)
     record(run.id, State.CANCELLED, at=now, handed_to=str(heir.id))
     record(heir.id, State.RUNNING, at=now, attempt=run.attempt, taken_from=str(run.id))
@@ -179,11 +198,13 @@ def _from_cache(submission: Submission, run: Job, *, now: datetime) -> Submitted
     )
     _link_outputs(job.id, JobArtifact.objects.filter(job_id=run.id, role=JobArtifact.Role.OUTPUT))
     record(job.id, State.SUCCEEDED, at=now, cache_of=str(run.id))
+    post_saved(Kind.CACHE, [job.id], now=now, gpu_seconds=seconds_of_answer(run))
     return submitted(job)
 
 
 def _attached(submission: Submission, run: Job, *, now: datetime) -> Submitted:
-    job = _new_job(submission, now=now, state=State.QUEUED, attached_to=run)
+    # Of its own it costs nothing; a budget counts the run once.
+    job = _new_job(submission, now=now, state=State.QUEUED, attached_to=run, estimate_gpu_s=0.0)
     record(job.id, State.QUEUED, at=now, coalesced_with=str(run.id))
     _make_better(run, job)
     return submitted(job)
@@ -214,7 +235,7 @@ def _new_job(submission: Submission, *, now: datetime, state: State, **how: Any)
         for name in (
             *("tenant_id", "model_id", "revision_id", "inputs", "normalized_input"),
             *("seed", "seed_origin", "fingerprint", "payload_digest", "priority"),
-            *("session", "idempotency_key", "traceparent"),
+            *("session", "idempotency_key", "traceparent", "input_size"),
         )
     }
     job = Job.objects.create(

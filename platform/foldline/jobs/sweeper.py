@@ -16,7 +16,6 @@ from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db import DatabaseError, connection
-from django.db.models import Q
 
 from foldline.catalog.models import Revision
 from foldline.clock import database_now
@@ -24,8 +23,9 @@ from foldline.fleet.services import bury_silent_workers, held_tickets, present_w
 from foldline.jobs import pauses, services, tickets
 from foldline.jobs.checkpoints import discard_ended
 from foldline.jobs.claims import Fence
-from foldline.jobs.line import claimable
-from foldline.jobs.models import Job, Leadership
+from foldline.jobs.leading import lead
+from foldline.jobs.line import startable
+from foldline.jobs.models import Job
 from foldline.jobs.retention import clean
 from foldline.jobs.states import State
 from foldline.jobs.tickets import BrokerUnavailable
@@ -98,7 +98,7 @@ class Sweeper:
         """One tick. Raises DatabaseError; Redis being away only skips the tickets."""
         now = database_now()
         self._note_contact()
-        if not lead(self.name, now=now):
+        if not lead(DUTY, name=self.name, now=now, keep_s=3 * settings.SWEEP_S):
             return Swept(led=False)
         lost = requeue_lost(now=now) if self._may_judge_leases() else 0
         expired = expire_due(now=now)
@@ -134,17 +134,6 @@ class Sweeper:
         """
         grace: float = settings.LEASE_S + 2 * settings.HEARTBEAT_S
         return self._contact_since is not None and (time.monotonic() - self._contact_since >= grace)
-
-
-def lead(name: str, *, now: datetime) -> bool:
-    """Become or stay the leader; the leadership of a silent one passes after three ticks."""
-    until = now + timedelta(seconds=3 * settings.SWEEP_S)
-    mine = Leadership.objects.filter(Q(holder=name) | Q(until__lt=now), duty=DUTY)
-    if mine.update(holder=name, until=until):
-        return True
-    defaults = {"holder": name, "until": until}
-    _, created = Leadership.objects.get_or_create(duty=DUTY, defaults=defaults)
-    return bool(created)
 
 
 def requeue_lost(*, now: datetime) -> int:
@@ -189,7 +178,7 @@ def _settle_queue(queue: str, revision: Revision, *, now: datetime) -> tuple[int
     """(tickets sent, tickets taken back)"""
     # Read in this order: jobs that come or go in between make the surplus look smaller.
     ready = tickets.publisher().ready(queue)
-    waiting = claimable(revision.id, now=now).count()
+    waiting = startable(revision.id, model_id=revision.model_id, now=now)
     bound = pauses.room(revision.id, now=now)
     if bound is not None:
         waiting = min(waiting, bound)

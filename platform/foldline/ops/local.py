@@ -84,13 +84,15 @@ def migrate() -> None:
 
 
 def start_services(supervisor: Supervisor, *, worker_grace_s: float | None) -> None:
-    """Gateway, sweeper, Flower and a worker per live revision, and wait until all are ready.
+    """Gateway, sweeper, forecaster, Flower and a worker per live revision; wait until all are
+    ready.
 
     A worker gets `worker_grace_s` to finish at the end; None: as long as its jobs may run.
     """
     try_starts_again()
     supervisor.add(gateway())
-    supervisor.add(Program(name="sweeper", command=(PYTHON, "manage.py", "sweeper")))
+    for name in ("sweeper", "forecaster"):
+        supervisor.add(Program(name=name, command=(PYTHON, "manage.py", name)))
     for program in workers(grace_s=worker_grace_s):
         supervisor.add(program)
     supervisor.add(flower())

@@ -1,7 +1,8 @@
-"""Users, groups, tenants and their keys in the admin."""
+"""Users, groups, keys, quotas and the audit in the admin. Tenants: `foldline.ops.admin`."""
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 from django import forms
@@ -10,16 +11,31 @@ from django.contrib.auth.admin import GroupAdmin as DjangoGroupAdmin
 from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
 from django.contrib.auth.models import Group
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.utils import timezone
+from django.utils.safestring import SafeString
 from unfold.admin import ModelAdmin
 from unfold.decorators import action, display
 from unfold.enums import ActionVariant
-from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
-from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
+from unfold.forms import (
+    AdminPasswordChangeForm,
+    BaseDialogForm,
+    UserChangeForm,
+    UserCreationForm,
+)
+from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget, UnfoldAdminIntegerFieldWidget
 
+from foldline.errors import KeyRotation
 from foldline.tenants.dialogs import back_to
-from foldline.tenants.models import ApiKey, Tenant, User
-from foldline.tenants.services import issue_key, revoke_key
+from foldline.tenants.ledger_admin import LedgerAdmin
+from foldline.tenants.models import ApiKey, AuditEntry, User
+from foldline.tenants.quota_admin import QuotaAdmin
+from foldline.tenants.readonly import ReadOnlyAdmin, pretty
+from foldline.tenants.services import OVERLAP, active_keys, issue_key, revoke_key, rotate_key
+
+__all__ = ["ApiKeyAdmin", "AuditEntryAdmin", "GroupAdmin", "LedgerAdmin", "QuotaAdmin", "UserAdmin"]
+
+MOST_OVERLAP_H = 30 * 24
 
 admin.site.unregister(Group)
 
@@ -36,17 +52,6 @@ class GroupAdmin(DjangoGroupAdmin, ModelAdmin):
     pass
 
 
-@admin.register(Tenant)
-class TenantAdmin(ModelAdmin):
-    list_display = ["slug", "name", "active", "created_at"]
-    list_filter = ["active"]
-    search_fields = ["slug", "name"]
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        # Deleting would take every job and file along; a tenant is switched off instead.
-        return False
-
-
 class NewKeyForm(forms.ModelForm):  # type: ignore[type-arg]  # generic in the stubs only
     scopes = forms.MultipleChoiceField(
         choices=ApiKey.Scope.choices,
@@ -59,16 +64,26 @@ class NewKeyForm(forms.ModelForm):  # type: ignore[type-arg]  # generic in the s
         fields = ["tenant", "name", "scopes", "expires_at"]
 
 
+class RotateForm(BaseDialogForm):
+    overlap_h = forms.IntegerField(
+        label="Hours the old key still works",
+        min_value=0,
+        max_value=MOST_OVERLAP_H,
+        initial=OVERLAP // timedelta(hours=1),
+        widget=UnfoldAdminIntegerFieldWidget,
+    )
+
+
 @admin.register(ApiKey)
 class ApiKeyAdmin(ModelAdmin):
-    """A key is made, shown once, and revoked; nothing about it can be changed."""
+    """A key is made, shown once, rotated and revoked; nothing about it can be changed."""
 
     list_display = ["name", "tenant", "prefix", "state", "last_used_at", "expires_at"]
     list_filter = ["tenant"]
     search_fields = ["name", "prefix"]
     form = NewKeyForm
     actions = ["revoke_selected"]
-    actions_detail = ["revoke"]
+    actions_detail = ["rotate", "revoke"]
 
     def get_fields(self, request: HttpRequest, obj: ApiKey | None = None) -> list[str]:
         if obj is None:
@@ -93,6 +108,18 @@ class ApiKeyAdmin(ModelAdmin):
     def has_revoke_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
         return bool(request.user.has_perm("tenants.change_apikey"))
 
+    def has_rotate_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
+        may = self.has_revoke_permission(request)
+        return may and (object_id is None or active_keys().filter(pk=object_id).exists())
+
+    def add_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        try:
+            shown: HttpResponse = super().add_view(request, *args, **kwargs)
+        except KeyRotation as error:
+            messages.error(request, error.message)
+            return HttpResponseRedirect(request.get_full_path())
+        return shown
+
     def save_model(self, request: HttpRequest, obj: ApiKey, form: Any, change: bool) -> None:  # noqa: FBT001 - Django's signature
         issued, plaintext = issue_key(
             obj.tenant,
@@ -102,11 +129,40 @@ class ApiKeyAdmin(ModelAdmin):
         )
         # The form's own object was never stored; the admin goes on with the one that was.
         obj.__dict__.update(issued.__dict__)
-        messages.warning(request, f"Copy the key now, it is shown only this once: {plaintext}")
+        _show(request, plaintext)
 
-    @display(description="State", label={"active": "success", "revoked": "danger"})
+    @display(
+        description="State",
+        label={"active": "success", "expired": "warning", "revoked": "danger"},
+    )
     def state(self, key: ApiKey) -> str:
-        return "revoked" if key.revoked_at else "active"
+        if key.revoked_at:
+            return "revoked"
+        return "expired" if key.expires_at and key.expires_at <= timezone.now() else "active"
+
+    @action(
+        description="Rotate",
+        permissions=["rotate"],
+        dialog={
+            "title": "Rotate this key",
+            "description": "A new key of the same name, scopes and lifetime is made and shown"
+            " once. The old one ends after the hours below.",
+            "form_class": RotateForm,
+            "form_submit_text": "Rotate",
+        },
+    )
+    def rotate(self, request: HttpRequest, form: RotateForm, object_id: str) -> HttpResponse:
+        key = ApiKey.objects.get(pk=object_id)
+        try:
+            made, plaintext = rotate_key(
+                key, overlap=timedelta(hours=form.cleaned_data["overlap_h"])
+            )
+        except KeyRotation as error:
+            messages.error(request, error.message)
+            return back_to(request, key)
+        self.log_change(request, key, f"Rotated: {made} follows.")
+        _show(request, plaintext)
+        return back_to(request, made)
 
     @admin.action(description="Revoke the selected keys", permissions=["revoke"])
     def revoke_selected(self, request: HttpRequest, keys: QuerySet[ApiKey]) -> None:
@@ -132,3 +188,25 @@ class ApiKeyAdmin(ModelAdmin):
             self.log_change(request, key, "Revoked.")
         messages.success(request, f"{key} is revoked.")
         return back_to(request, key)
+
+
+@admin.register(AuditEntry)
+class AuditEntryAdmin(ReadOnlyAdmin):
+    list_display = ["at", "actor", "action", "kind", "label", "fields_changed"]
+    list_filter = ["action", "kind"]
+    search_fields = ["actor", "object_id", "label"]
+    date_hierarchy = "at"
+    fields = ["at", "actor", "action", "kind", "object_id", "label", "before_and_after"]
+    readonly_fields = fields
+
+    @admin.display(description="changed")
+    def fields_changed(self, entry: AuditEntry) -> str:
+        return ", ".join(entry.changes)
+
+    @admin.display(description="before and after")
+    def before_and_after(self, entry: AuditEntry) -> SafeString:
+        return pretty(entry.changes)
+
+
+def _show(request: HttpRequest, plaintext: str) -> None:
+    messages.warning(request, f"Copy the key now, it is shown only this once: {plaintext}")

@@ -144,6 +144,7 @@ class LedgerLine(models.Model):
     class Meta:
         indexes = [
             models.Index(fields=["tenant_id", "at"], name="ledger_of_tenant"),
+            models.Index(fields=["at"], name="ledger_by_time"),
             models.Index(fields=["worker"], condition=~Q(worker=""), name="ledger_of_worker"),
         ]
 

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.test import Client
+from django.utils import timezone
 
-from foldline.tenants.models import ApiKey
+from foldline.jobs.models import Job
+from foldline.tenants.models import ApiKey, Tenant
 from foldline.tenants.services import callers, revoke_key
 
 pytestmark = pytest.mark.django_db
@@ -29,6 +32,12 @@ def code(answer: Any) -> tuple[int, str]:
         ("Basic dXNlcjpwYXNz", "key_refused"),
         ("Bearer fl_live_" + "a" * 8 + "_" + "b" * 43, "key_refused"),
         ("Bearer \xff\x00", "key_refused"),
+        ("Bearer " + "fl_live_" * 8000, "key_refused"),
+        ("Bearer fl_live_" + "a" * 8 + "_" + "b" * 43 + " and more", "key_refused"),
+        ("Bearer fl_live_" + "a" * 8 + "_" + "b" * 43 + ", Bearer x", "key_refused"),
+        ("Bearer\tfl_live_" + "a" * 8 + "_" + "b" * 43, "key_refused"),
+        ("Bearer fl_live_%00000000_" + "b" * 43, "key_refused"),
+        ("Bearer ' or 1=1 --", "key_refused"),
     ],
 )
 def test_a_missing_or_wrong_key_is_a_401(
@@ -73,6 +82,76 @@ def test_a_revoked_key_is_refused(client: Client, submit: Submit, make_key: Make
     revoke_key(key)
     callers.clear()
     assert code(client.get("/v1/jobs", headers=headers)) == (401, "key_refused")
+
+
+def test_an_expired_key_is_refused(client: Client, toy: Any, make_key: MakeKey) -> None:
+    _, plaintext = make_key(expires_at=timezone.now() - timedelta(seconds=1))
+    headers = {"Authorization": f"Bearer {plaintext}"}
+    for answer in (
+        client.get("/v1/jobs", headers=headers),
+        client.post("/v1/models/toy/jobs", {}, "application/json", headers=headers),
+    ):
+        assert code(answer) == (401, "key_refused")
+
+
+def test_a_tenant_that_is_switched_off_is_refused_everywhere(
+    client: Client, submit: Submit, api_key: str, tenant: Tenant
+) -> None:
+    job = submit().json()["id"]
+    Tenant.objects.filter(pk=tenant.pk).update(active=False)
+    callers.clear()
+    headers = {"Authorization": f"Bearer {api_key}"}
+    assert code(submit()) == (401, "key_refused")
+    for url in ("/v1/jobs", f"/v1/jobs/{job}", "/v1/models"):
+        assert code(client.get(url, headers=headers)) == (401, "key_refused")
+    assert Job.objects.get().state == "queued"  # what was accepted is not thrown away
+
+
+def test_another_tenants_key_sees_and_cancels_nothing_of_mine(
+    submit: Submit, other_api: Client
+) -> None:
+    job = submit().json()["id"]
+    assert other_api.get("/v1/jobs").json()["jobs"] == []
+    assert code(other_api.get(f"/v1/jobs/{job}")) == (404, "job_not_found")
+    assert code(other_api.post(f"/v1/jobs/{job}/cancel")) == (404, "job_not_found")
+    assert Job.objects.get().state == "queued"
+
+
+def test_an_idempotency_key_of_another_tenant_is_not_mine(
+    submit: Submit, other_api: Client
+) -> None:
+    mine = submit(Idempotency_Key="same")
+    theirs = submit(by=other_api, Idempotency_Key="same")
+    assert mine.json()["id"] != theirs.json()["id"]
+    assert "Idempotency-Replayed" not in theirs.headers
+
+
+@pytest.mark.parametrize(
+    ("header", "value"),
+    [
+        ("Idempotency-Key", "x" * 100_000),
+        ("Idempotency-Key", "\x00"),
+        ("Idempotency-Key", "\udcff".encode("utf-8", "surrogateescape").decode("latin-1")),
+        ("traceparent", "00-" + "0" * 100_000),
+        ("traceparent", "\r\nX-Injected: 1"),
+        ("X-Request-ID", "\r\nX-Injected: 1"),
+        ("X-Request-ID", "é" * 64),
+        ("Accept", "\x00;q=\xff"),
+        ("Prefer", "wait=99999999999999999999"),
+        ("If-None-Match", '"' * 10_000),
+        ("Content-Encoding", "\xff"),
+        ("X-Forwarded-Host", "evil.example"),
+    ],
+)
+def test_no_header_breaks_anything(submit: Submit, api: Client, header: str, value: str) -> None:
+    answers = [
+        submit(**{header.replace("-", "_"): value}),
+        api.get("/v1/jobs", headers={header: value}),
+    ]
+    for answer in answers:
+        assert answer.status_code < 500
+        assert "X-Injected" not in answer.headers
+        assert "evil.example" not in answer.content.decode()
 
 
 def test_a_key_that_may_only_read_submits_nothing(

@@ -10,6 +10,8 @@ from django.test import Client
 from foldline.api.answers import Job as JobAnswer
 from foldline.api.answers import JobList, Result
 from foldline.errors import job_error
+from foldline.forecasts.reading import forecasts_kept
+from foldline.forecasts.walk import Walker
 from foldline.jobs.models import Job
 
 pytestmark = pytest.mark.django_db
@@ -31,7 +33,7 @@ def job(submit: Submit) -> Job:
 def test_a_job_shows_where_it_stands(api: Client, job: Job) -> None:
     answer = api.get(f"/v1/jobs/{job.id}")
     shown = JobAnswer.model_validate_json(answer.content)
-    assert (shown.state, shown.queue.position) == ("queued", 1)
+    assert (shown.state, shown.queue.blocked_reason) == ("queued", "no_capacity")
     assert answer.headers["Retry-After"] == "1"
 
 
@@ -40,6 +42,24 @@ def test_a_finished_job_asks_for_no_more_polling(api: Client, job: Job) -> None:
     answer = api.get(f"/v1/jobs/{job.id}")
     assert answer.json()["poll_after_s"] is None
     assert "Retry-After" not in answer.headers
+
+
+def test_a_job_that_others_went_ahead_of_says_so(
+    submit: Submit, api: Client, other_api: Client
+) -> None:
+    for letters in ("A", "AC"):
+        mine = {"inputs": {"sequence": letters}, "priority": "batch"}
+        job_id = json.loads(submit(mine).content)["id"]
+    walker = Walker()
+    for sender in (None, other_api):
+        if sender is not None:
+            submit({"inputs": {"sequence": "A"}}, by=sender)
+        walker.walk()
+        forecasts_kept.clear()
+    shown = JobAnswer.model_validate_json(api.get(f"/v1/jobs/{job_id}").content).queue
+    assert (shown.position, shown.reason, shown.blocked_reason) == (3, "fair_share", "fair_share")
+    assert shown.message is not None
+    assert shown.message.endswith("jobs of others go first")
 
 
 def test_progress_is_shown(api: Client, job: Job) -> None:

@@ -37,7 +37,7 @@ def test_an_equal_call_says_whose_run_it_waits_for(api: Client, revision: Revisi
     first, second = submit(api), submit(api)
     assert first["coalesced_with"] is None
     assert (second["coalesced_with"], second["state"]) == (first["id"], "queued")
-    assert second["queue"]["position"] == 1
+    assert second["queue"]["blocked_reason"] == "attached"
 
 
 def test_an_attached_job_shows_the_progress_of_its_run(api: Client, revision: Revision) -> None:

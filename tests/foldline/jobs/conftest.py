@@ -13,9 +13,12 @@ from foldline.ids import uuid7
 from foldline.jobs import tickets
 from foldline.jobs.admission import Submission
 from foldline.jobs.services import submit
-from foldline.tenants.models import Tenant
+from foldline.tenants.models import Quota, Tenant
+from foldline.tenants.quotas import quotas_kept, read_quotas
 
 MakeJob = Callable[..., UUID]
+MakeSubmission = Callable[..., Submission]
+Limit = Callable[..., None]
 
 
 @pytest.fixture
@@ -60,13 +63,17 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 @pytest.fixture
-def make_job(owner_of_jobs: Tenant, revision: Revision, sent: list[str]) -> MakeJob:
-    """Submit a job; keywords override the submission's fields."""
+def make_submission(owner_of_jobs: Tenant, revision: Revision) -> MakeSubmission:
+    """A call within its tenant's quota as it is now; keywords override the fields."""
 
-    def make(**changes: Any) -> UUID:
+    def make(**changes: Any) -> Submission:
+        tenant_id = changes.get("tenant_id", owner_of_jobs.id)
+        model_id = changes.get("model_id", revision.model_id)
         fields: dict[str, Any] = {
-            "tenant_id": owner_of_jobs.id,
-            "model_id": revision.model_id,
+            "tenant_id": tenant_id,
+            "model_id": model_id,
+            "model": "sleepy",
+            "limits": read_quotas([tenant_id])[tenant_id].of(model_id),
             "revision_id": revision.id,
             "queue": tickets.queue_name("sleepy", number=1),
             "inputs": {"seconds": 1},
@@ -76,6 +83,31 @@ def make_job(owner_of_jobs: Tenant, revision: Revision, sent: list[str]) -> Make
             "fingerprint": uuid7().hex * 2,
             "payload_digest": "d" * 64,
         }
-        return submit(Submission(**{**fields, **changes})).job_id
+        return Submission(**{**fields, **changes})
 
     return make
+
+
+@pytest.fixture
+def make_job(make_submission: MakeSubmission, sent: list[str]) -> MakeJob:
+    """Submit a job; keywords override the submission's fields."""
+    return lambda **changes: submit(make_submission(**changes)).job_id
+
+
+@pytest.fixture
+def limit(owner_of_jobs: Tenant) -> Limit:
+    """Set limits of the tenant: as a whole, or of the `model`."""
+
+    def to(*, model: Model | None = None, **limits: Any) -> None:
+        Quota.objects.update_or_create(tenant=owner_of_jobs, model=model, defaults=limits)
+        quotas_kept.clear()
+
+    return to
+
+
+@pytest.fixture
+def other_revision(revision: Revision) -> Revision:
+    """A live revision of another model."""
+    fields = {f.attname: getattr(revision, f.attname) for f in Revision._meta.fields}
+    del fields["id"]
+    return Revision.objects.create(**{**fields, "model_id": Model.objects.create(name="other").id})

@@ -6,11 +6,10 @@ from uuid import UUID
 
 import pytest
 
-from foldline.catalog.models import Revision
 from foldline.errors import JobNotFound
 from foldline.ids import uuid7
-from foldline.jobs.selectors import job_of, jobs_of, position_of
-from foldline.jobs.services import cancel, claim
+from foldline.jobs.selectors import job_of, jobs_of
+from foldline.jobs.services import cancel
 from foldline.tenants.models import Tenant
 
 MakeJob = Callable[..., UUID]
@@ -50,16 +49,3 @@ def test_a_list_can_be_narrowed(make_job: MakeJob, owner_of_jobs: Tenant) -> Non
     assert listed(state="cancelled") == [ended]
     assert listed(model="sleepy") == [ended, mine]
     assert listed(model="other") == []
-
-
-def test_the_place_in_line_counts_those_ahead(
-    make_job: MakeJob, owner_of_jobs: Tenant, revision: Revision
-) -> None:
-    made = [make_job() for _ in range(3)]
-
-    def positions() -> list[int | None]:
-        return [position_of(job_of(tenant_id=owner_of_jobs.id, job_id=made_id)) for made_id in made]
-
-    assert positions() == [1, 2, 3]
-    claim(revision_id=revision.id, owner="w1")
-    assert positions() == [None, 1, 2]

@@ -28,7 +28,7 @@ from hypothesis.stateful import (
 
 from foldline.catalog.models import Revision
 from foldline.clock import database_now
-from foldline.errors import IdempotencyKeyReused, job_error
+from foldline.errors import IdempotencyKeyReused, QuotaExceeded, job_error
 from foldline.jobs import services
 from foldline.jobs.admission import Submission
 from foldline.jobs.claims import Fence, Fenced
@@ -36,11 +36,15 @@ from foldline.jobs.models import Attempt, Event, Job
 from foldline.jobs.retries import RULES
 from foldline.jobs.states import OPEN, TERMINAL, State
 from foldline.jobs.sweeper import expire_due, requeue_lost
-from foldline.tenants.models import Tenant
+from foldline.tenants.models import Quota, Tenant
+from foldline.tenants.quotas import Allowance, Limits
 
 pytestmark = pytest.mark.django_db
 
 Run = Callable[..., None]
+WAITING, RUNNING = 4, 2
+"""What each tenant may have at once."""
+
 LIMITS: dict[str, Any] = {
     "stateful_step_count": 40,
     "deadline": None,
@@ -75,7 +79,7 @@ class Jobs(RuleBasedStateMachine):
         priority=st.sampled_from(["interactive", "batch"]),
         shared=st.booleans(),
     )
-    def submit(self, tenant: int, key: str, call: str, priority: str, *, shared: bool) -> UUID:
+    def submit(self, tenant: int, key: str, call: str, priority: str, *, shared: bool) -> Any:
         tenant_id = self.tenants[tenant].id
         submission = self._submission(
             tenant_id=tenant_id,
@@ -86,8 +90,13 @@ class Jobs(RuleBasedStateMachine):
             shared=shared,
         )
         first, payload = self.by_key.get((tenant_id, key), (None, call))
+        full = self._waiting(tenant_id) >= WAITING
         try:
             job_id = services.submit(submission).job_id
+        except QuotaExceeded:
+            assert full, "P6: a job was refused for which there was room"
+            assert first is None, "P2: a known key was refused"
+            return multiple()
         except IdempotencyKeyReused:
             assert first is not None, "P2: a new key was refused"
             assert payload != call, "P2: the same payload was refused"
@@ -161,6 +170,7 @@ class Jobs(RuleBasedStateMachine):
             self._check_state(job, jobs)
             self._check_attempts(job)
             self._check_events(job)
+        self._check_quotas(list(jobs.values()))
 
     def teardown(self) -> None:
         try:
@@ -178,6 +188,13 @@ class Jobs(RuleBasedStateMachine):
             "normalized_input": {"seconds": 1},
             "seed": 0,
             "seed_origin": "default",
+            "limits": Limits(
+                active=True,
+                allowed=True,
+                weight=1.0,
+                whole=Allowance(waiting=WAITING),
+                model=Allowance(running=RUNNING),
+            ),
         }
         return Submission(**{**fields, **changes})
 
@@ -211,6 +228,18 @@ class Jobs(RuleBasedStateMachine):
             leader = jobs[job.attached_to_id]
             assert leader.open, "P1: attached to a run that is over"
             assert leader.attached_to_id is None, "P1: attached to a job that is attached"
+
+    def _check_quotas(self, jobs: list[Job]) -> None:
+        for tenant in self.tenants:
+            mine = [job for job in jobs if job.tenant_id == tenant.id]
+            running = sum(job.state == State.RUNNING for job in mine)
+            assert running <= RUNNING, "P6: a tenant has more running jobs than its limit"
+            # One that is back in line for another attempt was not let in by a submit.
+            waiting = sum(job.state == State.QUEUED and not job.attempt for job in mine)
+            assert waiting <= WAITING, "P6: a tenant has more waiting jobs than its limit"
+
+    def _waiting(self, tenant_id: UUID) -> int:
+        return Job.objects.filter(tenant_id=tenant_id, state=State.QUEUED).count()
 
     def _check_attempts(self, job: Job) -> None:
         attempts = list(Attempt.objects.filter(job=job).order_by("number"))
@@ -249,6 +278,9 @@ def run_machine(revision: Revision, owner_of_jobs: Tenant, other_tenant: Tenant)
     class Machine(Jobs):
         pass
 
+    for tenant in (owner_of_jobs, other_tenant):
+        Quota.objects.create(tenant=tenant, waiting=WAITING)
+        Quota.objects.create(tenant=tenant, model=revision.model, running=RUNNING)
     Machine.revision = revision
     Machine.tenants = [owner_of_jobs, other_tenant]
 

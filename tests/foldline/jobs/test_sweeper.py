@@ -19,7 +19,7 @@ from foldline.jobs import services, tickets
 from foldline.jobs.breaker import FAILED_STARTS, Cause, read
 from foldline.jobs.models import Attempt, Job, QueueState
 from foldline.jobs.services import claim
-from foldline.jobs.sweeper import LOOK_S, TICKETS_A_TICK, Sweeper, Swept, lead
+from foldline.jobs.sweeper import LOOK_S, TICKETS_A_TICK, Sweeper, Swept
 from foldline.tenants.models import Tenant
 from tests.redis_server import RedisServer, running_redis
 from tests.worker_process import wait_until
@@ -127,6 +127,32 @@ class TestTickets:
         QueueState.objects.update(paused="by an admin")
         assert Sweeper().sweep().published == 0
 
+    def test_jobs_that_a_limit_keeps_back_get_theirs_when_it_is_raised(
+        self,
+        make_job: MakeJob,
+        limit: Callable[..., None],
+        revision: Revision,
+        settings: Settings,
+    ) -> None:
+        for _ in range(10):
+            make_job()
+        settings.LEASE_S = 60.0
+        claim(revision_id=revision.id, owner="w1")
+        limit(running=2)
+        ticks = [Sweeper().sweep().published for _ in range(3)]
+        assert ticks == [1, 0, 0], "further ticks send no more"
+        limit(running=4)
+        assert Sweeper().sweep().published == 2
+
+    def test_jobs_of_a_tenant_get_theirs_when_it_is_switched_on_again(
+        self, make_job: MakeJob
+    ) -> None:
+        make_job()
+        Tenant.objects.update(active=False)
+        assert Sweeper().sweep().published == 0
+        Tenant.objects.update(active=True)
+        assert Sweeper().sweep().published == 1
+
     def test_surplus_tickets_are_taken_back_but_one_for_each_worker(
         self, make_job: MakeJob, revision: Revision
     ) -> None:
@@ -207,20 +233,11 @@ def test_a_redis_that_restarted_is_noticed_before_the_next_tick(
         thread.join()
 
 
-class TestLeadership:
-    def test_one_sweeper_leads(self, settings: Settings) -> None:
-        settings.SWEEP_S = 5
-        assert Sweeper(name="first").sweep().led
-        assert Sweeper(name="second").sweep() == Swept(led=False)
-        assert Sweeper(name="first").sweep().led
-
-    def test_a_silent_leader_is_replaced(self, settings: Settings) -> None:
-        settings.SWEEP_S = 5
-        now = database_now()
-        assert lead("first", now=now)
-        assert not lead("second", now=now + timedelta(seconds=14))
-        assert lead("second", now=now + timedelta(seconds=16))
-        assert not lead("first", now=now + timedelta(seconds=16))
+def test_one_sweeper_leads(settings: Settings) -> None:
+    settings.SWEEP_S = 5
+    assert Sweeper(name="first").sweep().led
+    assert Sweeper(name="second").sweep() == Swept(led=False)
+    assert Sweeper(name="first").sweep().led
 
 
 def test_workers_that_fell_silent_are_gone(revision: Revision) -> None:

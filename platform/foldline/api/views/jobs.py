@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from datetime import UTC, datetime
 from uuid import UUID
 
 from django.http import HttpResponse
@@ -11,11 +12,14 @@ from rest_framework.response import Response
 
 from foldline.api import problems
 from foldline.api.answers import Job, JobList, Result
-from foldline.api.bodies import error_body, job_body, poll_after_s, result_body
+from foldline.api.bodies import error_body, result_body
 from foldline.api.middleware import request_id
 from foldline.api.openapi import JOB_FILTERS, describe
+from foldline.api.shown import job_bodies
 from foldline.api.views.base import ApiView, caller, identifier, query, wrong_parameter
+from foldline.api.waits import poll_after_s
 from foldline.errors import JobNotFinished, JobNotFound
+from foldline.forecasts.reading import prospect_of
 from foldline.jobs import selectors, services
 from foldline.jobs.models import Job as JobRow
 from foldline.jobs.states import State
@@ -39,11 +43,7 @@ class JobsView(ApiView):
             limit=limit + 1,
         )
         page = found[:limit]
-        blocked = selectors.blocked_reasons(page)
-        jobs = [
-            job_body(job, position=selectors.position_of(job), blocked=blocked.get(job.id))
-            for job in page
-        ]
+        jobs = job_bodies(page)
         more = len(found) > limit
         return Response({"jobs": jobs, "next_cursor": _cursor(page[-1].id) if more else None})
 
@@ -80,7 +80,10 @@ class ResultView(ApiView):
     def get(self, request: Request, job: str) -> Response | HttpResponse:
         found = _job(request, job)
         if found.open:
-            raise JobNotFinished(retry_after_s=poll_after_s(found))
+            now = datetime.now(UTC)
+            prospect = prospect_of(found, now=now)
+            wait = poll_after_s(found.revision.lane, prospect, now=now)
+            raise JobNotFinished(retry_after_s=wait)
         if found.state == State.SUCCEEDED:
             return Response(result_body(found))
         told = {**error_body(found.error or {}), "request_id": request_id(request._request)}
@@ -93,9 +96,8 @@ def _job(request: Request, job: str) -> JobRow:
 
 
 def _shown(job: JobRow) -> Response:
-    wait = poll_after_s(job)
-    blocked = selectors.blocked_reasons([job]).get(job.id)
-    body = job_body(job, position=selectors.position_of(job), blocked=blocked)
+    (body,) = job_bodies([job])
+    wait = body["poll_after_s"]
     return Response(body, headers={"Retry-After": str(wait)} if wait is not None else None)
 
 

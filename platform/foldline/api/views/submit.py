@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
@@ -10,14 +11,17 @@ from django.http.response import HttpResponseBase
 from foldline.api import problems
 from foldline.api.answers import Job
 from foldline.api.authentication import caller_of
-from foldline.api.bodies import accepted_body, job_body
+from foldline.api.bodies import accepted_body
 from foldline.api.envelope import SubmitBody
 from foldline.api.openapi import IDEMPOTENCY_KEY, describe
 from foldline.api.parsing import json_body
+from foldline.api.refusals import refusals
 from foldline.api.rendering import json_response
+from foldline.api.shown import job_bodies
 from foldline.api.submit import submission
 from foldline.api.views.base import ApiView
 from foldline.catalog.selectors import live_model
+from foldline.forecasts.reading import prospect_of_new
 from foldline.jobs import selectors, services
 from foldline.tenants.models import ApiKey
 
@@ -51,16 +55,18 @@ class SubmitView(ApiView):
     def post(self, request: HttpRequest, model: str) -> HttpResponse:
         caller = caller_of(request, scope=self.scope)
         live = live_model(model)
-        call = submission(
-            caller=caller, model=live, payload=json_body(request), headers=request.META
-        )
-        submitted = services.submit(call)
+        with refusals.watch(caller.tenant_id, request):
+            call = submission(
+                caller=caller, model=live, payload=json_body(request), headers=request.META
+            )
+            submitted = services.submit(call)
         if submitted.replayed or submitted.coalesced_with or submitted.cache_of:
             job = selectors.job_of(tenant_id=caller.tenant_id, job_id=submitted.job_id)
-            blocked = selectors.blocked_reasons([job]).get(job.id)
-            body = job_body(job, position=selectors.position_of(job), blocked=blocked)
+            (body,) = job_bodies([job])
         else:
-            body = accepted_body(live, call, submitted)
+            now = datetime.now(UTC)
+            prospect, blocked = prospect_of_new(call, submitted.ahead_in_flow, now=now)
+            body = accepted_body(live, call, submitted, prospect=prospect, blocked=blocked, now=now)
         headers = {"Location": body["urls"]["self"]}
         if body["poll_after_s"] is not None:
             headers["Retry-After"] = str(body["poll_after_s"])

@@ -55,7 +55,12 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name='job',
-            index=models.Index(condition=models.Q(('state__in', ['queued', 'running'])), fields=['tenant', 'state', 'model'], name='job_open'),
+            index=models.Index(condition=models.Q(('state__in', ['queued', 'running'])), fields=['tenant', 'state', 'model', 'estimate_gpu_s'], name='job_open'),
+        ),
+        migrations.AlterField(
+            model_name='jobartifact',
+            name='artifact',
+            field=models.ForeignKey(on_delete=django.db.models.deletion.RESTRICT, to='artifacts.artifact'),
         ),
         migrations.AddField(
             model_name='failingcall',

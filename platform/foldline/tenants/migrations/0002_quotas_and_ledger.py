@@ -48,7 +48,7 @@ class Migration(migrations.Migration):
                 ('cost', models.DecimalField(decimal_places=6, default=0, max_digits=16)),
             ],
             options={
-                'indexes': [models.Index(fields=['tenant_id', 'at'], name='ledger_of_tenant'), models.Index(condition=models.Q(('worker', ''), _negated=True), fields=['worker'], name='ledger_of_worker')],
+                'indexes': [models.Index(fields=['tenant_id', 'at'], name='ledger_of_tenant'), models.Index(fields=['at'], name='ledger_by_time'), models.Index(condition=models.Q(('worker', ''), _negated=True), fields=['worker'], name='ledger_of_worker')],
             },
         ),
         migrations.CreateModel(
