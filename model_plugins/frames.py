@@ -8,12 +8,12 @@ Host to plugin
     infer   {call, items: [{job, attempt, inputs, seed, scratch, checkpoints, ran_out}]}
     cancel  {call, job}
 Plugin to host
-    ready   {phases, device, peak_rss_bytes}
+    ready   {phases, device, peak_rss_bytes, peak_gpu_bytes}
     broken  {error}                          the plugin could not be loaded
     progress {job, fraction, stage, message}
     checkpoint {job, step, file}             a file in the item's folder `checkpoints`
     done    {call, items: [{job, result, files, warnings} | {job, error, warnings}],
-             peak_rss_bytes}
+             peak_rss_bytes, peak_gpu_bytes}
 """
 
 from __future__ import annotations

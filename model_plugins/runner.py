@@ -116,7 +116,7 @@ def _load(frame: Frame, wire: Wire) -> Plugin:
         wire.send("broken", {"error": describe(error, otherwise="load_failed")})
         _leave(1)
     phases.enter("")
-    ready = {"phases": phases.seconds, "device": frame["device"], "peak_rss_bytes": _peak_rss()}
+    ready = {"phases": phases.seconds, "device": frame["device"], **_peaks()}
     wire.send("ready", ready)
     return plugin
 
@@ -148,13 +148,13 @@ def _call(plugin: Plugin, frame: Frame, *, inbox: Inbox, wire: Wire) -> dict[str
 
     if len(items) == 1 and items[0]["ran_out"]:
         answer_again = _again(plugin, items[0], job)
-        return {"call": call, "items": [answer_again], "peak_rss_bytes": _peak_rss()}
+        return {"call": call, "items": [answer_again], **_peaks()}
     answers = None
     if len(items) > 1 and isinstance(plugin, Batches):
         answers = _together(plugin, [job(item) for item in items])
     if answers is None:
         answers = [_alone(plugin, job(item)) for item in items]
-    return {"call": call, "items": answers, "peak_rss_bytes": _peak_rss()}
+    return {"call": call, "items": answers, **_peaks()}
 
 
 def _again(
@@ -240,8 +240,24 @@ def _moved(descriptor: int) -> int:
     return int(moved)
 
 
-def _peak_rss() -> int:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+def _peaks() -> dict[str, int]:
+    """The most memory this process has held so far, of the host and of its cards."""
+    return {
+        "peak_rss_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        "peak_gpu_bytes": _peak_gpu(),
+    }
+
+
+def _peak_gpu() -> int:
+    """What torch reserved. A plugin without it is measured by the worker alone."""
+    torch = sys.modules.get("torch")
+    try:
+        if torch is None or not torch.cuda.is_initialized():
+            return 0
+        cards = range(torch.cuda.device_count())
+        return sum(int(torch.cuda.max_memory_reserved(card)) for card in cards)
+    except Exception:
+        return 0  # whatever a plugin does to torch: its answer is not lost for a figure
 
 
 def _leave(code: int, message: str = "") -> NoReturn:

@@ -1,7 +1,6 @@
 """How many workers each model gets and on which card: sense, decide, act.
 
-Empty until the scaler is built. Until then `manage.py up` keeps one worker for each live
-revision.
+`sources` looks, `brain` decides, `targets` act, `loop` goes round; `python -m scaler` runs it.
 """
 
 from __future__ import annotations

@@ -93,7 +93,9 @@ class Attempt:
             return self._late
         except Stopped as stopped:
             return self._stopped if stopped.reason == "cancel" else self._lost
-        self._usage = Usage(peak_memory_bytes=host.peak_rss_bytes)
+        self._usage = Usage(
+            peak_memory_bytes=host.peak_rss_bytes, peak_gpu_bytes=host.peak_gpu_bytes
+        )
         by_job = {answer.job: answer for answer in answers}
         return lambda job: self._answered(job, by_job[str(job.fence.job_id)])
 

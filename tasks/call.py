@@ -8,7 +8,13 @@ from collections.abc import Callable, Sequence
 from model_plugins.frames import Frame, FrameError, encode
 from tasks.channel import Channel, Closed
 from tasks.messages import Answer, DeadlinePassed, Item, Progress, Saved, Stop, Stopped
-from tasks.plugin_frames import read_answers, read_checkpoint, read_peak_rss, read_progress
+from tasks.plugin_frames import (
+    read_answers,
+    read_checkpoint,
+    read_peak_gpu,
+    read_peak_rss,
+    read_progress,
+)
 
 REPORTS = ("progress", "checkpoint")
 """Frames that may come before `done`."""
@@ -35,6 +41,7 @@ class Call:
         saved: Callable[[Saved], None],
     ) -> None:
         self.peak_rss_bytes = 0
+        self.peak_gpu_bytes = 0
         self._channel = channel
         self._number = number
         self._items = items
@@ -56,6 +63,7 @@ class Call:
                 continue
             self._expect_done(frame)
             self.peak_rss_bytes = read_peak_rss(frame)
+            self.peak_gpu_bytes = read_peak_gpu(frame)
             return read_answers(frame, self._items)
 
     def wind_down(self, grace_s: float) -> bool:

@@ -82,6 +82,7 @@ class PluginHost:
     failures        starts that failed in a row since the last finished one
     last_failure    the newest of them, kept
     peak_rss_bytes  as the plugin process told it last
+    peak_gpu_bytes  the most torch reserved on its card in any life
     """
 
     def __init__(self, spec: PluginSpec) -> None:
@@ -91,6 +92,7 @@ class PluginHost:
         self.failures = 0
         self.last_failure: StartFailure | None = None
         self.peak_rss_bytes = 0
+        self.peak_gpu_bytes = 0
         self._spec = spec
         self._stopping = threading.Event()
         self._state = threading.Lock()  # guards _process together with ready
@@ -180,6 +182,7 @@ class PluginHost:
             self._end(process)
             raise
         self.peak_rss_bytes = max(self.peak_rss_bytes, call.peak_rss_bytes)
+        self.peak_gpu_bytes = max(self.peak_gpu_bytes, call.peak_gpu_bytes)
         self._unrest = 0
         return answers
 
@@ -242,6 +245,7 @@ class PluginHost:
             self.loaded = loaded
             self.failures = 0
             self.peak_rss_bytes = loaded.peak_rss_bytes
+            self.peak_gpu_bytes = max(self.peak_gpu_bytes, loaded.peak_gpu_bytes)
             self.ready.set()
         logger.info("plugin %s loaded in %.2f s", self._spec.name, loaded.seconds)
 

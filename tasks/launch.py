@@ -20,6 +20,7 @@ from foldline.jobs.tickets import queue_name
 from tasks.app import app, consume
 from tasks.cards import visible_card
 from tasks.drain import Watchdog, draining
+from tasks.gpu_peak import GpuPeak
 from tasks.heartbeat import Heartbeat
 from tasks.host import PluginHost, PluginSpec
 from tasks.serve import EX_TEMPFAIL, Desk, occupy
@@ -33,7 +34,9 @@ PERMISSION_S = 1.0
 class Launch:
     """One worker: its row, its heartbeat, its plugin and its Celery consumer."""
 
-    def __init__(self, assignment: Assignment, spec: PluginSpec, *, name: str) -> None:
+    def __init__(
+        self, assignment: Assignment, spec: PluginSpec, *, name: str, once: bool = False
+    ) -> None:
         self._assignment = assignment
         self._name = name
         self._host = PluginHost(spec)
@@ -45,8 +48,12 @@ class Launch:
                 node=socket.gethostname(),
                 pid=os.getpid(),
                 card=card.uuid if card else "",
+                card_bytes=card.memory_bytes if card else 0,
             )
         )
+        self._gpu_peak = GpuPeak(tell=lambda held: self._heartbeat.say(peak_gpu_bytes=held))
+        if card:
+            self._gpu_peak.watch(card)
         discard_ended()
         connection.close()
         self._desk = Desk(
@@ -54,7 +61,9 @@ class Launch:
             name=name,
             host=self._host,
             heartbeat=self._heartbeat,
+            gpu_peak=self._gpu_peak,
             scratch=spec.scratch,
+            once=once,
         )
         self._exit_code = 0
 

@@ -100,6 +100,8 @@ class Loaded:
     phases: Mapping[str, float]
     device: str
     peak_rss_bytes: int
+    peak_gpu_bytes: int = 0
+    """As torch reserved it; 0 when the plugin has no torch or no card."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -90,11 +90,16 @@ def read_loaded(frame: Frame, *, seconds: float) -> Loaded:
         phases=known,
         device=plain_text(frame.get("device"), limit=48),
         peak_rss_bytes=read_peak_rss(frame),
+        peak_gpu_bytes=read_peak_gpu(frame),
     )
 
 
 def read_peak_rss(frame: Frame) -> int:
     return int(_number(frame.get("peak_rss_bytes")))
+
+
+def read_peak_gpu(frame: Frame) -> int:
+    return int(_number(frame.get("peak_gpu_bytes")))
 
 
 def read_progress(frame: Frame) -> tuple[str, Progress]:

@@ -22,12 +22,14 @@ from foldline.jobs.claims import ClaimedJob
 from tasks.app import app
 from tasks.attempt import Attempt, Outcome
 from tasks.drain import draining
+from tasks.gpu_peak import GpuPeak
 from tasks.heartbeat import Heartbeat
 from tasks.host import PluginHost, StartFailure
 
 log = logging.getLogger(__name__)
 
 LONGEST_PAUSE_S = 5.0
+EX_OK = 0
 EX_TEMPFAIL = 75
 
 
@@ -55,7 +57,10 @@ class Desk:
     name: str
     host: PluginHost
     heartbeat: Heartbeat
+    gpu_peak: GpuPeak
     scratch: Path
+    once: bool = False
+    """Leave after the first job."""
     busy: threading.Event = field(default_factory=threading.Event)
     current: UUID | None = None
 
@@ -75,6 +80,7 @@ class Desk:
         finally:
             self.current = None
             self.say_state()
+            self.gpu_peak.note(self.host.peak_gpu_bytes)
 
     def wait_until_loaded(self) -> None:
         """Hold the ticket while the plugin restarts. Claiming first would take a job from
@@ -122,7 +128,7 @@ class Desk:
                 return jobs.claim(
                     revision_id=self.assignment.revision_id,
                     owner=self.name,
-                    limit=self.assignment.max_batch_size,
+                    limit=1 if self.once else self.assignment.max_batch_size,
                 )
             except DatabaseError as error:
                 connection.close()
@@ -160,6 +166,8 @@ def serve(self: Task[Any, Any], version: int) -> str:
     finally:
         _desk.heartbeat.say(ticket="")
         _desk.busy.clear()
+    if _desk.once and outcomes:
+        celery_state.should_stop = EX_OK  # type: ignore[assignment]  # its first value is None
     return _told(self, outcomes)
 
 

@@ -1,7 +1,8 @@
-"""`python -m tasks.worker MODEL[@rN]`: one worker process for exactly one revision.
+"""`python -m tasks.worker MODEL[@rN] [--once]`: one worker process for exactly one revision.
 
-Exit codes: 0 drained; 75 the model could not be loaded (EX_TEMPFAIL); 78 there is nothing
-to serve here, or its runtime or folder is not as reviewed (EX_CONFIG).
+With `--once` it leaves after the first job. Exit codes: 0 drained; 75 the model could not be
+loaded (EX_TEMPFAIL); 78 there is nothing to serve here, or its runtime or folder is not as
+reviewed (EX_CONFIG).
 """
 
 from __future__ import annotations
@@ -42,15 +43,16 @@ def main(arguments: list[str]) -> int:
     make_undumpable()
     # Until Celery's own handler stands: leave through the `finally`s, not in mid-step.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    once = "--once" in arguments[1:]
     try:
-        assignment = _assignment(arguments)
+        assignment = _assignment([each for each in arguments if each != "--once"])
         spec = _spec(assignment)
     except NothingToServe as reason:
         print(f"worker: {reason}", file=sys.stderr)  # noqa: T201 - the process's last word
         return EX_CONFIG
     name = f"{assignment.model}-r{assignment.number}-{uuid7().hex[-8:]}@{socket.gethostname()}"
     try:
-        return Launch(assignment, spec, name=name).run()
+        return Launch(assignment, spec, name=name, once=once).run()
     finally:
         shutil.rmtree(spec.scratch, ignore_errors=True)
 
@@ -58,7 +60,9 @@ def main(arguments: list[str]) -> int:
 def _assignment(arguments: list[str]) -> Assignment:
     match = NAME.fullmatch(arguments[0]) if len(arguments) == 1 else None
     if match is None:
-        raise NothingToServe("say which model: python -m tasks.worker MODEL, or MODEL@r2.")
+        raise NothingToServe(
+            "say which model: python -m tasks.worker MODEL, or MODEL@r2 (and --once)."
+        )
     number = int(match["number"]) if match["number"] else None
     try:
         return fleet.assignment(match["model"], number=number)

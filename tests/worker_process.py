@@ -68,12 +68,13 @@ class WorkerProcess:
 
     model: str
     log: Path
+    arguments: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
 
     def start(self) -> None:
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "tasks.worker", self.model],
+                [sys.executable, "-m", "tasks.worker", self.model, *self.arguments],
                 cwd=ROOT,
                 env=environment(**self.environment),
                 stdout=log,

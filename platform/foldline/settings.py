@@ -141,6 +141,15 @@ KEEP_KEYS_DAYS = env.float("FOLDLINE_KEEP_KEYS_DAYS", default=7.0)
 KEEP_JOBS_DAYS = env.float("FOLDLINE_KEEP_JOBS_DAYS", default=30.0)
 KEEP_FILES_DAYS = env.float("FOLDLINE_KEEP_FILES_DAYS", default=7.0)  # that no job names
 
+# The scaler, and what it starts workers with.
+SCALER_TARGET = env.str("FOLDLINE_SCALER_TARGET", default="local")
+LOCAL_WORKERS = env.int("FOLDLINE_LOCAL_WORKERS", default=2)  # at once, on this machine
+WORKER_GRACE_S = env.float("FOLDLINE_WORKER_GRACE_S", default=0.0)  # 0: as long as a job may run
+WORKER_IMAGES = env.dict("FOLDLINE_WORKER_IMAGES", default={})  # by runtime
+NAMESPACE = env.str("FOLDLINE_NAMESPACE", default="foldline")
+GPU_FLAVOUR = env.str("FOLDLINE_GPU_FLAVOUR", default="whole")
+GPU_NODES = env.dict("FOLDLINE_GPU_NODES", default={})  # labels of the nodes with our cards
+
 CURRENCY = env.str("FOLDLINE_CURRENCY", default="USD")  # of every price and cost
 
 MAX_BODY_BYTES = 1024 * 1024
@@ -178,7 +187,7 @@ WHITENOISE_AUTOREFRESH = DEBUG
 
 # Behind https these are strict; on a laptop's loopback they would lock the admin out.
 SECURE_SSL_REDIRECT = PUBLIC
-SECURE_REDIRECT_EXEMPT = [r"^(healthz|readyz|metrics)$"]  # asked from inside, over http
+SECURE_REDIRECT_EXEMPT = [r"^(healthz|readyz|metrics)$", r"^scaling/"]  # from inside, by http
 SECURE_HSTS_SECONDS = 31_536_000 if PUBLIC else 0
 SECURE_HSTS_INCLUDE_SUBDOMAINS = PUBLIC
 SECURE_HSTS_PRELOAD = PUBLIC

@@ -210,7 +210,7 @@ def test_where_keda_acts_the_scaler_only_advises() -> None:
     assert scaled["scaleTargetRef"]["name"] == render.object_name(revision)
     assert scaled["fallback"]["behavior"] == "currentReplicasIfHigher"
     [trigger] = scaled["triggers"]
-    assert trigger["metadata"]["url"].endswith("/scaling/v1/models/proteinmpnn")
+    assert trigger["metadata"]["url"].endswith(f"/scaling/v1/models/{revision.name}")
 
 
 TARGET = "FOLDLINE_SCALER_TARGET"

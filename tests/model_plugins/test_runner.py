@@ -431,6 +431,31 @@ def test_torch_gets_its_threads_when_the_plugin_brings_it(load: Any, packages: P
     assert runner.ask({})[0]["result"] == {"threads": [3]}
 
 
+TORCH_ON_A_CARD = """
+    import sys
+    from types import SimpleNamespace
+    reserved = [5, 7]
+    cuda = SimpleNamespace(
+        is_initialized=lambda: True,
+        device_count=lambda: 2,
+        max_memory_reserved=lambda card: reserved.pop(),
+    )
+    sys.modules["torch"] = SimpleNamespace(cuda=cuda, set_num_threads=lambda threads: None)
+    class Plugin:
+        def load(self, context): pass
+        def infer(self, inputs, context): return {}
+"""
+
+
+def test_what_torch_reserved_is_told_and_no_answer_is_lost_for_it(start: Any) -> None:
+    runner = start(TORCH_ON_A_CARD)
+    assert runner.hear()["peak_gpu_bytes"] == 12
+
+    runner.begin({})
+    done = runner.hear()
+    assert (done["items"][0]["result"], done["peak_gpu_bytes"]) == ({}, 0)
+
+
 def test_torch_is_not_imported_for_a_plugin_without_it(load: Any, packages: Path) -> None:
     (packages / "torch.py").write_text("raise RuntimeError('imported')\n")
 

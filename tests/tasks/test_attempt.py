@@ -48,7 +48,7 @@ def test_an_answer_whose_tenant_was_deleted_meanwhile_is_dropped_at_once(
         file = OutputFile(name="made", path=made, media_type="chemical/x-pdb")
         return [Answer(job=item.job, result={}, files=(file,)) for item in items]
 
-    host: Any = SimpleNamespace(call=call, peak_rss_bytes=0)
+    host: Any = SimpleNamespace(call=call, peak_rss_bytes=0, peak_gpu_bytes=0)
     heartbeat: Any = SimpleNamespace(hold=lambda fences: None, release=lambda: None)
     (outcome,) = Attempt(claimed, scratch=tmp_path / "scratch").run(host, heartbeat)
     assert (outcome.state, outcome.code) == ("lost", "fenced")

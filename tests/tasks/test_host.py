@@ -38,6 +38,40 @@ def test_a_loaded_plugin_answers(make_host: Any, make_item: Any, ask: Any) -> No
     assert host.peak_rss_bytes > 1_000_000
 
 
+def test_the_most_that_torch_reserved_is_kept_over_lives(
+    make_host: Any, make_item: Any, ask: Any, tmp_path: Path, wait_for: WaitFor
+) -> None:
+    (tmp_path / "plugin.py").write_text(ON_A_CARD, encoding="utf-8")
+    host = make_host("mine", folder=tmp_path, entry="plugin:Plugin")
+    wait_for(host.ready.is_set)
+    assert host.peak_gpu_bytes == 3
+
+    ask(host, make_item(reserved=9))
+    assert host.peak_gpu_bytes == 9
+    with pytest.raises(PluginDied):
+        ask(host, make_item(reserved=0))
+    wait_for(host.ready.is_set)
+    assert host.peak_gpu_bytes == 9
+
+
+ON_A_CARD = """
+import os, sys
+from types import SimpleNamespace
+
+peak = [3]
+cuda = SimpleNamespace(
+    is_initialized=lambda: True, device_count=lambda: 1, max_memory_reserved=lambda card: peak[0]
+)
+sys.modules["torch"] = SimpleNamespace(cuda=cuda, set_num_threads=lambda threads: None)
+
+class Plugin:
+    def load(self, context): pass
+    def infer(self, inputs, context):
+        peak[0] = inputs["reserved"] or os._exit(1)
+        return {}
+"""
+
+
 def test_loading_is_timed_by_phase(make_host: Any, wait_for: WaitFor) -> None:
     host = make_host("sleepy", environment={"FOLDLINE_TEST_LOAD_SECONDS": "0.3"})
     wait_for(host.ready.is_set)

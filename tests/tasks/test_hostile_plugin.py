@@ -271,11 +271,13 @@ def test_the_environment_holds_no_secret_of_the_worker(
     for name in ("DATABASE_URL", "REDIS_URL", "SECRET_KEY", "NVIDIA_API_KEY", "HF_TOKEN"):
         monkeypatch.setenv(name, "s3cret")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3")
+    monkeypatch.setenv("CUDA_DEVICE_MEMORY_LIMIT_0", "20480m")  # without it HAMi bounds nothing
 
     [answer] = ask(make_host("hostile"), make_item(act="read_environment"))
 
     assert "s3cret" not in answer.result.values()
     assert answer.result["CUDA_VISIBLE_DEVICES"] == "3"
+    assert answer.result["CUDA_DEVICE_MEMORY_LIMIT_0"] == "20480m"
     assert answer.result["OMP_NUM_THREADS"] == "1"
     assert answer.result["HOME"] == answer.result["TMPDIR"]
 

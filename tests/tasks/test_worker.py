@@ -47,6 +47,15 @@ class TestServing:
         assert attempt.outcome == "succeeded"
         assert attempt.peak_memory_bytes > 0
 
+    def test_one_that_serves_once_leaves_the_second_job_to_others(
+        self, submit_job: Submit, tmp_path: Path
+    ) -> None:
+        jobs = [submit_job("sleepy", {"seconds": 0, "echo": name}) for name in ("first", "second")]
+        worker = WorkerProcess(model="sleepy", log=tmp_path / "once.log", arguments=("--once",))
+        worker.start()
+        assert worker.exit_code() == 0, worker.told()
+        assert [Job.objects.get(id=job.id).state for job in jobs] == ["succeeded", "queued"]
+
     def test_an_output_file_becomes_an_artifact_whose_hash_is_true(
         self, submit_job: Submit, sleepy: WorkerProcess
     ) -> None:

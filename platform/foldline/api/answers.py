@@ -29,6 +29,15 @@ class Price(Answer):
     currency: str = Field(description="ISO 4217.", examples=["USD"])
 
 
+class Scaling(Answer):
+    """Whether it answers at once, and how many workers it has."""
+
+    warm: bool = Field(description="A worker has it loaded. Else the first job waits for a load.")
+    workers: int = Field(description="Those that load, wait, work or leave.")
+    desired: int | None = Field(description="What the scaler wants; null while it says nothing.")
+    tier: Literal["hot", "hourly", "daily"] | None = Field(description="How often it is called.")
+
+
 class ModelUrls(Answer):
     self: str
     submit: str
@@ -48,6 +57,7 @@ class Model(Answer):
     seed_default: Literal["fixed", "random"]
     limits: Limits
     price: Price
+    scaling: Scaling
     published_at: datetime | None
     input_schema: dict[str, Any]
     output_schema: dict[str, Any]

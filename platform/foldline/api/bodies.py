@@ -22,7 +22,8 @@ from foldline.jobs.states import TERMINAL, State
 Body = dict[str, Any]
 
 
-def model_body(model: LiveModel) -> Body:
+def model_body(model: LiveModel, *, scaling: Body) -> Body:
+    """`scaling` as `api.scaling` tells it."""
     here = f"/v1/models/{model.name}"
     return {
         "name": model.name,
@@ -36,6 +37,7 @@ def model_body(model: LiveModel) -> Body:
         "seed_default": model.seed_default,
         "limits": {"run_timeout_s": model.run_timeout_s},
         "price": {"per_gpu_second": f"{model.price:f}", "currency": settings.CURRENCY},
+        "scaling": scaling,
         "published_at": model.published_at,
         "input_schema": model.input_schema,
         "output_schema": model.output_schema,

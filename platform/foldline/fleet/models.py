@@ -1,11 +1,12 @@
-"""Who works: one row per worker process, from its first second to its last."""
+"""Who works, how many an admin wants, and what the scaler decided."""
 
 from __future__ import annotations
 
+from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.db.models import Q
 
-from foldline.catalog.models import Revision
+from foldline.catalog.models import Model, Revision
 from foldline.ids import uuid7
 
 
@@ -32,6 +33,12 @@ class Worker(models.Model):
     last_seen = models.DateTimeField()
     load_seconds = models.JSONField(default=dict, help_text="Seconds of loading, by phase.")
     peak_memory_bytes = models.PositiveBigIntegerField(default=0)
+    peak_gpu_bytes = models.PositiveBigIntegerField(
+        default=0, db_default=0, help_text="The most it held of its card; 0 unknown."
+    )
+    card_bytes = models.PositiveBigIntegerField(
+        default=0, db_default=0, help_text="All memory of its card; 0 unknown."
+    )
     current_job = models.UUIDField(null=True, blank=True)
     ticket = models.CharField(max_length=36, blank=True, help_text="The ticket it holds.")
     failure = models.JSONField(null=True, blank=True, help_text="Why it could not start or ended.")
@@ -45,3 +52,85 @@ class Worker(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+
+class ModelPolicy(models.Model):
+    """What an admin wants of the workers of one model. Without a row the defaults hold."""
+
+    model = models.OneToOneField(
+        Model, on_delete=models.CASCADE, primary_key=True, related_name="policy"
+    )
+    min_workers = models.PositiveSmallIntegerField(
+        default=0, db_default=0, help_text="Stay without jobs, too."
+    )
+    max_workers = models.PositiveSmallIntegerField(
+        default=64, db_default=64, help_text="0 keeps the model from starting any."
+    )
+    pinned = models.PositiveSmallIntegerField(
+        null=True, blank=True, help_text="Exactly so many workers, whatever waits."
+    )
+    omega = models.FloatField(
+        default=0.2,
+        db_default=0.2,
+        validators=[MinValueValidator(0.0), MaxValueValidator(100.0)],
+        help_text="Card-seconds that one second of one job's waiting is worth.",
+    )
+    floor_workers = models.PositiveSmallIntegerField(
+        default=1, db_default=1, help_text="Workers it has a right to while jobs wait."
+    )
+    floor_after_s = models.PositiveIntegerField(
+        default=0, db_default=0, help_text="The right begins when a job has waited this long."
+    )
+    floor_step_s = models.PositiveIntegerField(
+        default=0, db_default=0, help_text="One worker more each so many seconds; 0: all at once."
+    )
+    updated_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        verbose_name = "scaling of a model"
+        verbose_name_plural = "scaling"
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(min_workers__lte=models.F("max_workers")), name="policy_min_below_max"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"workers of {self.model}"
+
+
+class ScalingDecision(models.Model):
+    """What the scaler decided for a revision: the newest row is how it stands, others were before.
+
+    A row begins when desired or the reason's kind changes, and is renewed while it holds.
+    """
+
+    revision = models.ForeignKey(
+        Revision, on_delete=models.CASCADE, related_name="decisions", db_index=False
+    )
+    at = models.DateTimeField(help_text="Since when it is decided so.")
+    as_of = models.DateTimeField(help_text="When the scaler last said so.")
+    desired = models.PositiveIntegerField()
+    actual = models.PositiveIntegerField(default=0, db_default=0)
+    starts = models.PositiveIntegerField(default=0, db_default=0, help_text="Workers ordered.")
+    tier = models.CharField(max_length=8, blank=True, default="", db_default="")
+    zero_in_s = models.FloatField(
+        null=True, blank=True, help_text="From `as_of` on, until no worker is left without a job."
+    )
+    reason = models.TextField()
+    warnings = models.JSONField(default=list)
+    piece = models.JSONField(
+        default=dict, help_text="Of a card, that a worker should get: kind, bytes, rule, warning."
+    )
+    waiting = models.PositiveIntegerField(null=True, blank=True, help_text="Startable jobs.")
+    running = models.PositiveIntegerField(null=True, blank=True)
+    ready = models.PositiveIntegerField(
+        null=True, blank=True, help_text="Tickets in Redis; only shown, never decided by."
+    )
+    unacked = models.PositiveIntegerField(null=True, blank=True)
+
+    class Meta:
+        indexes = [models.Index(fields=["revision", "-at"], name="decision_of_revision")]
+
+    def __str__(self) -> str:
+        return f"{self.revision}: {self.desired}"

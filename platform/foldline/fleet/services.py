@@ -59,7 +59,9 @@ def assignment(model: str, *, number: int | None = None) -> Assignment:
     )
 
 
-def register(*, name: str, revision_id: UUID, node: str, pid: int, card: str = "") -> UUID:
+def register(
+    *, name: str, revision_id: UUID, node: str, pid: int, card: str = "", card_bytes: int = 0
+) -> UUID:
     """A worker process has begun; gives the id of its row."""
     now = database_now()
     worker = Worker.objects.create(
@@ -68,6 +70,7 @@ def register(*, name: str, revision_id: UUID, node: str, pid: int, card: str = "
         node=node,
         pid=pid,
         card=card,
+        card_bytes=card_bytes,
         state=Worker.State.STARTING,
         started_at=now,
         last_seen=now,

@@ -18,3 +18,8 @@ def lead(duty: str, *, name: str, now: datetime, keep_s: float) -> bool:
     defaults = {"holder": name, "until": until}
     _, created = Leadership.objects.get_or_create(duty=duty, defaults=defaults)
     return bool(created)
+
+
+def give_up(duty: str, *, name: str) -> None:
+    """Let the next one begin at once; nothing happens unless `name` holds the duty."""
+    Leadership.objects.filter(duty=duty, holder=name).delete()

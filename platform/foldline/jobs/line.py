@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
 from django.db import connection
-from django.db.models import Count, Q, QuerySet
+from django.db.models import Count, Min, Q, QuerySet
 
 from foldline.jobs.models import Job
 from foldline.jobs.rooms import rooms
@@ -108,13 +109,36 @@ def _time(raw: datetime) -> datetime:
     return raw if raw.tzinfo else raw.replace(tzinfo=UTC)
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Startable:
+    """How many jobs could be started now, and since when the oldest of them is there."""
+
+    count: int = 0
+    oldest: datetime | None = None
+
+
 def startable(revision_id: UUID, *, model_id: UUID, now: datetime) -> int:
     """How many of the waiting jobs could be started now, each tenant within its limits."""
-    line = claimable(revision_id, now=now).order_by()
-    waiting = dict(line.values_list("tenant_id").annotate(Count("id")))
+    return startable_line(revision_id, model_id=model_id, now=now).count
+
+
+def startable_line(revision_id: UUID, *, model_id: UUID, now: datetime) -> Startable:
+    """The same, with the age of the oldest."""
+    line = claimable(revision_id, now=now).order_by().values_list("tenant_id")
+    waiting = {
+        tenant_id: (number, oldest)
+        for tenant_id, number, oldest in line.annotate(Count("id"), Min("created_at"))
+    }
     open_to = rooms(read_quotas(waiting), model_id=model_id, now=now)
-    places = {tenant_id: room.places for tenant_id, room in open_to.items()}
-    return sum(_least(number, places[tenant_id]) for tenant_id, number in waiting.items())
+    free = {
+        tenant: least
+        for tenant, (number, _) in waiting.items()
+        if (least := _least(number, open_to[tenant].places))
+    }
+    return Startable(
+        count=sum(free.values()),
+        oldest=min((waiting[tenant][1] for tenant in free), default=None),
+    )
 
 
 def _least(number: int, places: int | None) -> int:

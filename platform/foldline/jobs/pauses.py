@@ -124,6 +124,16 @@ def may_start(revision_id: UUID) -> bool:
     return True
 
 
+def may_serve(revision_id: UUID, *, now: datetime) -> int | None:
+    """How many jobs are worth a worker: None is any number, 0 none, 1 a trial. Takes no trial."""
+    queue = QueueState.objects.filter(model__revisions=revision_id).first()
+    if queue is None:
+        return None
+    if not queue.paused and _starts_fail(queue, revision_id):
+        return 1 if read(queue.breaker).trial_is_due(now) else 0
+    return room_in(queue, revision_id, now=now)
+
+
 def try_starts_again() -> None:
     """Somebody has just started everything anew: models that did not start get a trial now."""
     for queue in QueueState.objects.filter(breaker__isnull=False):

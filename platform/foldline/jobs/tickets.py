@@ -88,6 +88,10 @@ class Publisher:
         """Tickets waiting in Redis. Raises BrokerUnavailable: unreadable is not zero."""
         return int(self._guarded(lambda: self._redis.llen(queue)))
 
+    def unacked(self, queue: str) -> int:
+        """Tickets that workers hold. Raises BrokerUnavailable."""
+        return int(self._guarded(lambda: self._redis.hlen(f"unacked.{queue}")))
+
     def withdraw(self, queue: str, *, count: int) -> None:
         """Take tickets back that nobody needs any more."""
         self._guarded(lambda: self._redis.rpop(queue, count))

@@ -10,6 +10,7 @@ from django.template.loader import render_to_string
 from django.utils.safestring import SafeString
 from unfold.admin import ModelAdmin
 
+from foldline.ops import scaling_admin  # noqa: F401 - importing it registers its page
 from foldline.ops.use import COUNTED, OF_WHOLE, use_of
 from foldline.tenants.models import Tenant
 

@@ -12,6 +12,8 @@ from django.core.checks import CheckMessage, Error, register
 
 from foldline.environment import secret_path
 
+SCALER_TARGETS = ("local", "kubernetes", "advise")
+
 
 @register()
 def folders_can_be_written(
@@ -67,3 +69,21 @@ def secrets_are_private(
                 hint=f"chmod 600 {file}, and make a new one if somebody could have read it.",
                 id="foldline.E004",
             )
+
+
+@register()
+def the_scaler_knows_where_workers_are(
+    app_configs: Sequence[AppConfig] | None, **_kwargs: Any
+) -> Iterable[CheckMessage]:
+    if settings.SCALER_TARGET not in SCALER_TARGETS:
+        yield Error(
+            f"{settings.SCALER_TARGET!r} is no place for workers.",
+            hint=f"Set FOLDLINE_SCALER_TARGET to {' or '.join(SCALER_TARGETS)}.",
+            id="foldline.E005",
+        )
+    if settings.LOCAL_WORKERS < 1:
+        yield Error(
+            f"With {settings.LOCAL_WORKERS} workers no job ever runs.",
+            hint="Set FOLDLINE_LOCAL_WORKERS to 1 or more.",
+            id="foldline.E006",
+        )

@@ -7,16 +7,13 @@ import signal
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.core.management import call_command
-from django.db import Error, connection
+from django.db import Error
 
-from foldline.catalog.models import Revision
 from foldline.environment import secret
-from foldline.fleet.models import Worker
 from foldline.jobs.pauses import try_starts_again
 from foldline.ops.broker import answers, broker_program, set_aside_data
 from foldline.ops.programs import Program
@@ -25,6 +22,7 @@ from foldline.ops.supervisor import Supervisor, SupervisorError
 
 PYTHON = sys.executable
 LOOPBACK = "127.0.0.1"
+LONGEST_S = 24 * 3600.0
 
 
 class Trouble(Exception):
@@ -84,8 +82,8 @@ def migrate() -> None:
 
 
 def start_services(supervisor: Supervisor, *, worker_grace_s: float | None) -> None:
-    """Gateway, sweeper, forecaster, Flower and a worker per live revision; wait until all are
-    ready.
+    """Gateway, sweeper, forecaster, scaler and Flower; wait until all are ready. Workers are the
+    scaler's: they come with the first job of their model.
 
     A worker gets `worker_grace_s` to finish at the end; None: as long as its jobs may run.
     """
@@ -93,8 +91,7 @@ def start_services(supervisor: Supervisor, *, worker_grace_s: float | None) -> N
     supervisor.add(gateway())
     for name in ("sweeper", "forecaster"):
         supervisor.add(Program(name=name, command=(PYTHON, "manage.py", name)))
-    for program in workers(grace_s=worker_grace_s):
-        supervisor.add(program)
+    supervisor.add(scaler(worker_grace_s=worker_grace_s))
     supervisor.add(flower())
     supervisor.wait_ready()
 
@@ -125,35 +122,21 @@ def flower() -> Program:
     )
 
 
-def workers(*, grace_s: float | None) -> Iterator[Program]:
-    """One worker for each live revision."""
-    live = Revision.objects.filter(state=Revision.State.LIVE).select_related("model")
-    for revision in live.order_by("model__name"):
-        yield Program(
-            name=revision.model.name,
-            command=(PYTHON, "-m", "tasks.worker", f"{revision.model.name}@r{revision.number}"),
-            ready=worker_is_ready,
-            ready_within_s=revision.load_timeout_s + 30,
-            grace_s=grace_s if grace_s is not None else revision.run_timeout_s + 30,
-            # Its job is taken up again from the database; an orphan would compute it for nobody.
-            orphan_signal=signal.SIGKILL,
-            may_end=True,
-            # One broken model is no reason to end the rest; its breaker names it.
-            may_fail=True,
-        )
-
-
-def worker_is_ready(pid: int) -> bool:
-    """Has the worker with this process id loaded its model?"""
-    loaded = (Worker.State.READY, Worker.State.BUSY)
-    try:
-        return Worker.objects.filter(pid=pid, node=_node(), state__in=loaded).exists()
-    finally:
-        connection.close()
-
-
-def _node() -> str:
-    return os.uname().nodename
+def scaler(*, worker_grace_s: float | None) -> Program:
+    """Starts workers as its own children, and lets them finish when it is told to end."""
+    return Program(
+        name="scaler",
+        command=(PYTHON, "-m", "scaler"),
+        environment={
+            "FOLDLINE_SCALER_TARGET": "local",
+            "FOLDLINE_WORKER_GRACE_S": str(worker_grace_s or 0),
+        },
+        # How long is enough it knows itself: it knows what each worker is at.
+        grace_s=LONGEST_S if worker_grace_s is None else worker_grace_s + 10,
+        # Its workers die with it. Their jobs are taken up again from the database; orphans would
+        # compute them for nobody.
+        orphan_signal=signal.SIGKILL,
+    )
 
 
 def _answers_http(url: str) -> bool:

@@ -28,8 +28,7 @@ class Program:
     """How to start a program, tell that it is ready, and end it.
 
     `ready` gets its process id. `grace_s`: seconds it may take to end after SIGTERM.
-    `orphan_signal`: what it gets when the supervisor is killed. `may_end`: leaving with
-    status 0 is not a failure. `may_fail`: however often it dies, the others go on.
+    `orphan_signal`: what it gets when the supervisor is killed.
     """
 
     name: str
@@ -38,8 +37,6 @@ class Program:
     ready_within_s: float = 60
     grace_s: float = 10
     orphan_signal: int = signal.SIGTERM
-    may_end: bool = False
-    may_fail: bool = False
     environment: Mapping[str, str] = field(default_factory=dict)
 
 

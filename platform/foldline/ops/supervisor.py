@@ -89,7 +89,7 @@ class Supervisor:
 
     def beat(self) -> None:
         """Notice deaths and readiness; restart what is due. Raises SupervisorError."""
-        for place in list(self.places.values()):
+        for place in self.places.values():
             if place.child is None:
                 self._restart_when_due(place)
             elif place.child.status is not None:
@@ -100,12 +100,8 @@ class Supervisor:
     def _bury(self, place: Place, child: Child) -> None:
         child.end_now()  # its own children, if it left any
         name = place.program.name
-        if child.status == 0 and place.program.may_end:
-            self.say(f"{name} has ended")
-            del self.places[name]
-            return
         place.quick_deaths = place.quick_deaths + 1 if child.age_s < QUICK_S else 0
-        if place.quick_deaths >= QUICK_DEATHS and not place.program.may_fail:
+        if place.quick_deaths >= QUICK_DEATHS:
             raise SupervisorError(name, f"{describe(child.status)} {QUICK_DEATHS} times in a row")
         pause = self._pause_after(place.quick_deaths)
         self.say(f"{name} {describe(child.status)}; it starts again in {pause:.0f} s")

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 
 import pytest
 from django.test import Client
@@ -8,6 +9,9 @@ from django.test import Client
 from foldline.api.answers import Model, ModelList
 from foldline.catalog.models import Revision
 from foldline.catalog.services import retire
+from foldline.clock import database_now
+from foldline.fleet import services
+from foldline.fleet.models import ScalingDecision
 
 pytestmark = pytest.mark.django_db
 
@@ -39,3 +43,22 @@ def test_a_model_nobody_has_is_a_404(api: Client, toy: Revision, name: str) -> N
 def test_a_retired_model_is_a_410(api: Client, toy: Revision) -> None:
     retire(toy)
     assert api.get("/v1/models/toy").status_code == 410
+
+
+def test_a_model_tells_how_it_stands(api: Client, toy: Revision) -> None:
+    def scaling() -> dict[str, object]:
+        told = Model.model_validate_json(api.get("/v1/models/toy").content).scaling
+        listed = ModelList.model_validate_json(api.get("/v1/models").content).models[0].scaling
+        assert told == listed
+        return told.model_dump()
+
+    assert scaling() == {"warm": False, "workers": 0, "desired": None, "tier": None}
+    worker = services.register(name="w1", revision_id=toy.id, node="n", pid=1)
+    now = database_now()
+    decision = ScalingDecision.objects.create(
+        revision=toy, at=now, as_of=now, desired=2, tier="hot", reason="3 jobs wait"
+    )
+    assert scaling() == {"warm": False, "workers": 1, "desired": 2, "tier": "hot"}
+    services.report(worker, state="ready")
+    ScalingDecision.objects.filter(pk=decision.pk).update(as_of=now - timedelta(minutes=5))
+    assert scaling() == {"warm": True, "workers": 1, "desired": None, "tier": None}

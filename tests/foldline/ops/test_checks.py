@@ -12,6 +12,7 @@ from foldline.ops.checks import (
     a_public_address_is_https,
     folders_can_be_written,
     secrets_are_private,
+    the_scaler_knows_where_workers_are,
 )
 from tests.foldline.ops.conftest import StartCommand
 
@@ -36,6 +37,11 @@ def test_a_folder_below_a_file_is_refused(settings: Settings, tmp_path: Path, se
 def test_a_lease_shorter_than_two_heartbeats_is_refused(settings: Settings) -> None:
     settings.LEASE_S, settings.HEARTBEAT_S = 9.0, 5.0
     assert ids_of(a_lease_outlives_a_lost_heartbeat) == ["foldline.E002"]
+
+
+def test_a_scaler_without_a_place_for_workers_is_refused(settings: Settings) -> None:
+    settings.SCALER_TARGET, settings.LOCAL_WORKERS = "moon", 0
+    assert ids_of(the_scaler_knows_where_workers_are) == ["foldline.E005", "foldline.E006"]
 
 
 def test_a_public_address_without_https_is_refused(settings: Settings) -> None:

@@ -114,20 +114,6 @@ def test_quick_deaths_in_a_row_stop_it(supervisor: Supervisor, told: Told) -> No
     assert len(told.wrote("crasher")) == QUICK_DEATHS
 
 
-def test_a_program_that_may_fail_ends_nothing_but_itself(
-    supervisor: Supervisor, told: Told
-) -> None:
-    source = "print('up', flush=True); raise SystemExit(1)"
-    supervisor.start(program("crasher", source, may_fail=True))
-    beat_until(supervisor, lambda: len(told.wrote("crasher")) > QUICK_DEATHS)
-
-
-def test_a_program_that_may_end_is_not_started_again(supervisor: Supervisor, told: Told) -> None:
-    supervisor.start(program("short", "pass", may_end=True))
-    beat_until(supervisor, lambda: "short" not in supervisor.places)
-    assert told.sentences[-1] == "short has ended"
-
-
 def test_stop_goes_in_reverse_order(supervisor: Supervisor, told: Told) -> None:
     says_bye = (
         "import signal, sys, time; signal.signal(signal.SIGTERM, lambda *_: sys.exit(print('bye')))"

@@ -14,6 +14,7 @@ import pytest
 
 from tests.foldline.ops.conftest import Command, StartCommand, wait_until
 from tests.redis_server import free_port
+from tests.worker_process import link_plain_runtime
 
 pytestmark = pytest.mark.processes
 
@@ -163,3 +164,40 @@ def test_everything_it_starts_listens_on_this_machine_only(start: StartCommand) 
         if connection.status == psutil.CONN_LISTEN
     }
     assert listening == {"127.0.0.1"}
+
+
+PUBLISHED = """
+from foldline.catalog.models import Revision
+from foldline.catalog.services import publish, sync
+from foldline.tenants.services import ensure_tenant, issue_key
+from model_plugins.registry import discover
+from pathlib import Path
+sync(discover([Path("tests/plugins")]))
+publish(Revision.objects.get(model__name="sleepy"), by=None)
+print("key", issue_key(ensure_tenant("lab", name="Lab"), name="test")[1])
+"""
+
+
+def test_a_model_that_goes_live_gets_its_worker_with_its_first_job(
+    start: StartCommand, environment: Mapping[str, str], home: Path
+) -> None:
+    link_plain_runtime(home)
+    command = start(*UP)
+    command.wait_for(ALL_UP)
+    assert "Workers come with the first job" in command.text
+    published = start("manage.py", "shell", "--command", PUBLISHED)
+    assert published.ended() == 0, published.text
+    key = next(line for line in published.lines if line.startswith("key ")).split()[1]
+    assert not [process for process in command.note_family() if serves(process)]
+    url = f"http://127.0.0.1:{environment['FOLDLINE_PORT']}/v1"
+    with httpx.Client(base_url=url, headers={"Authorization": f"Bearer {key}"}) as caller:
+        job = caller.post("/models/sleepy/jobs", json={"inputs": {"seconds": 0}}).json()
+        wait_until(lambda: caller.get(f"/jobs/{job['id']}").json()["state"] == "succeeded")
+    assert [process for process in command.note_family() if serves(process)]
+    command.process.send_signal(signal.SIGINT)
+    stopped_cleanly(command)
+
+
+def serves(process: psutil.Process) -> bool:
+    """Whether it is a worker, which only the scaler starts."""
+    return process.is_running() and "tasks.worker" in process.cmdline()

@@ -18,6 +18,7 @@ from django.utils import timezone
 
 from foldline.catalog.models import Model, Revision
 from foldline.errors import job_error
+from foldline.fleet.models import ModelPolicy
 from foldline.jobs.admission import Submission
 from foldline.jobs.models import Job, QueueState
 from foldline.jobs.services import submit
@@ -43,6 +44,7 @@ class Rows:
     live: Revision
     draft: Revision
     queue: QueueState
+    policy: ModelPolicy
     job: Job
 
 
@@ -73,6 +75,7 @@ def rows(
         live=live,
         draft=draft,
         queue=QueueState.objects.create(model=live.model, paused="old weights"),
+        policy=ModelPolicy.objects.create(model=live.model, pinned=1),
         job=dead_letter(tenant, live),
     )
 
@@ -176,6 +179,11 @@ EXAMPLES: Mapping[str, Door] = {
     "catalog.revision:retire_selected": choose("live", "retire_selected"),
     "catalog.revision:set_live": press("draft", "set_live"),
     "catalog.revision:set_live_selected": choose("draft", "set_live_selected"),
+    "fleet.modelpolicy:change": change("policy", min_workers=1),
+    "fleet.modelpolicy:pause_model": press("policy", "pause_model", reason="new weights"),
+    "fleet.modelpolicy:resume_model": press("policy", "resume_model"),
+    "fleet.modelpolicy:pin_workers": press("policy", "pin_workers", workers=3),
+    "fleet.modelpolicy:unpin_workers": press("policy", "unpin_workers"),
     "jobs.job:redrive_selected": choose("job", "redrive_selected", confirmed="yes"),
     "jobs.job:redrive_this": press("job", "redrive_this"),
     "jobs.queuestate:pause_model": press("queue", "pause_model", reason="new weights"),

@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NoReturn
 
 from model_plugins.base import Inputs, JobContext
@@ -28,6 +29,16 @@ class Acts:
 
     def behave(self) -> dict[str, Any]:
         return {"act": "behave", "cwd": os.getcwd()}
+
+    def claim_a_card(self) -> dict[str, Any]:
+        """As if torch had reserved 11 GiB of one."""
+        cuda = SimpleNamespace(
+            is_initialized=lambda: True,
+            device_count=lambda: 1,
+            max_memory_reserved=lambda card: 11 * 2**30,
+        )
+        sys.modules["torch"] = SimpleNamespace(cuda=cuda)  # type: ignore[assignment]  # a stand-in
+        return {}
 
     # --- looking around ---
 

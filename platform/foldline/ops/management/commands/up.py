@@ -15,7 +15,7 @@ from foldline.ops.supervisor import BEAT_S, Supervisor
 
 
 class Command(BaseCommand):
-    help = "Start and watch Redis, gateway, workers, sweeper and Flower on this machine."
+    help = "Start and watch Redis, gateway, sweeper, forecaster, scaler and Flower on this machine."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
@@ -32,6 +32,10 @@ def stay(supervisor: Supervisor, output: Output) -> int:
     """Watch until interrupted."""
     output.say(f"up: {settings.BASE_URL}/v1/ (admin: {settings.BASE_URL}/admin/)")
     output.say(f"Flower: http://127.0.0.1:{settings.FLOWER_PORT}/ (user `ops`)")
+    output.say(
+        f"Workers come with the first job of their model, {settings.LOCAL_WORKERS} at most at once,"
+        " and go when they are idle."
+    )
     output.say("Ctrl-C stops everything; running jobs are finished first.")
     while True:
         supervisor.beat()

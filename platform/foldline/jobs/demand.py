@@ -1,0 +1,132 @@
+"""What the scaler asks of the jobs: whom there is work for, how much came, and who is at it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from django.db.models import Count, Exists, OuterRef, Q
+
+from foldline.catalog.models import Revision
+from foldline.fleet.models import Worker
+from foldline.ids import first_id
+from foldline.jobs import pauses, tickets
+from foldline.jobs.line import Startable, claimable, startable_line
+from foldline.jobs.models import Job
+from foldline.jobs.states import State
+
+SKEW_S = 5.0
+"""How far a gateway's clock, which makes the ids, may be behind the database's."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Served:
+    """A revision that workers may be needed for. Retired ones stay while they have jobs or
+    workers."""
+
+    revision_id: UUID
+    model_id: UUID
+    model: str
+    number: int
+    live: bool
+    lane: str
+    runtime: str
+    threads: int
+    memory_mb: int
+    load_timeout_s: int
+    run_timeout_s: int
+
+    @property
+    def name(self) -> str:
+        """As `python -m tasks.worker` takes it."""
+        return f"{self.model}@r{self.number}"
+
+    @property
+    def queue(self) -> str:
+        return tickets.queue_name(self.model, number=self.number)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Run:
+    """The job a worker is at. `size`: of its input, as estimates go by it."""
+
+    revision_id: UUID
+    size: int
+    began: datetime
+
+
+def served() -> Sequence[Served]:
+    """Every revision the scaler decides about, by name."""
+    mine = {"revision": OuterRef("pk")}
+    jobs = Job.objects.filter(**mine, state=State.QUEUED, attached_to=None)
+    workers = Worker.objects.filter(**mine).exclude(state=Worker.State.GONE)
+    wanted = Q(state=Revision.State.LIVE) | Exists(jobs) | Exists(workers)
+    revisions = Revision.objects.filter(wanted).exclude(state=Revision.State.DRAFT)
+    return [_served(each) for each in revisions.select_related("model").order_by("model__name")]
+
+
+def _served(revision: Revision) -> Served:
+    return Served(
+        revision_id=revision.pk,
+        model_id=revision.model_id,
+        model=revision.model.name,
+        number=revision.number,
+        live=revision.state == Revision.State.LIVE,
+        lane=revision.lane,
+        runtime=revision.runtime,
+        threads=revision.threads,
+        memory_mb=revision.memory_mb,
+        load_timeout_s=revision.load_timeout_s,
+        run_timeout_s=revision.run_timeout_s,
+    )
+
+
+def wanted_of(served: Served, *, now: datetime) -> Startable:
+    """The jobs a worker could take now, within what limits, a pause and a breaker allow."""
+    bound = pauses.may_serve(served.revision_id, now=now)
+    if bound == 0:
+        return Startable()
+    line = startable_line(served.revision_id, model_id=served.model_id, now=now)
+    count = line.count if bound is None else min(line.count, bound)
+    return Startable(count=count, oldest=line.oldest)
+
+
+def with_claimable(revision_ids: Collection[UUID], *, now: datetime) -> set[UUID]:
+    """Those of the revisions for which a job waits: one look into an index for each."""
+    return {each for each in revision_ids if claimable(each, now=now).exists()}
+
+
+def arrivals(*, since: datetime, now: datetime) -> Mapping[UUID, int]:
+    """Jobs that were submitted since then and need a run of their own, by revision."""
+    jobs = Job.objects.filter(
+        id__gte=first_id(since - timedelta(seconds=SKEW_S)),
+        created_at__gt=since,
+        created_at__lte=now,
+        cache_of=None,
+        attached_to=None,
+    )
+    return dict(jobs.order_by().values_list("revision_id").annotate(Count("id")))
+
+
+def runs() -> Mapping[str, Run]:
+    """What is computed now, by the worker's name."""
+    jobs = Job.objects.filter(state=State.RUNNING).order_by()
+    columns = ("owner", "revision_id", "input_size", "started_at")
+    return {
+        owner: Run(revision_id=revision_id, size=size, began=began)
+        for owner, revision_id, size, began in jobs.values_list(*columns)
+        if began is not None
+    }
+
+
+def claimable_ids(revision_id: UUID, *, now: datetime, limit: int) -> Sequence[str]:
+    """The oldest jobs of a revision that wait or run, for which each has a worker of its own."""
+    running = Job.objects.filter(revision_id=revision_id, state=State.RUNNING)
+    both = [claimable(revision_id, now=now), running]
+    return [
+        str(job)
+        for jobs in both
+        for job in jobs.order_by("id").values_list("id", flat=True)[:limit]
+    ]

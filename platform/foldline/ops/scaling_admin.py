@@ -1,0 +1,253 @@
+"""Scaling in the admin: how each model stands, why, and what an admin wants of it.
+
+Here, because what it shows is known in rooms above `fleet`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django import forms
+from django.contrib import admin, messages
+from django.http import HttpRequest, HttpResponse
+from django.template.loader import render_to_string
+from django.utils.safestring import SafeString
+from unfold.admin import ModelAdmin
+from unfold.decorators import action, display
+from unfold.enums import ActionVariant
+from unfold.forms import BaseDialogForm
+from unfold.widgets import UnfoldAdminIntegerFieldWidget
+
+from foldline.catalog.models import Model
+from foldline.fleet.models import ModelPolicy
+from foldline.fleet.policies import pin
+from foldline.jobs.breaker import read
+from foldline.jobs.models import QueueState
+from foldline.jobs.pauses import pause, resume
+from foldline.jobs.queue_admin import PauseForm
+from foldline.ops.scaling import rows_of, standing_of
+from foldline.tenants.dialogs import back_to
+
+WISHES = ["min_workers", "max_workers", "pinned", "omega"]
+RIGHTS = ["floor_workers", "floor_after_s", "floor_step_s"]
+MOST_WORKERS = 1000
+COUNTS = ("min_workers", "max_workers", "pinned", "floor_workers")
+
+
+class PolicyForm(forms.ModelForm):  # type: ignore[type-arg]  # generic in the stubs only
+    """Says in words what no scaler could keep."""
+
+    class Meta:
+        model = ModelPolicy
+        fields = [*WISHES, *RIGHTS]
+        labels = {
+            "omega": "Worth of waiting (omega)",
+            "floor_workers": "Workers",
+            "floor_after_s": "After seconds",
+            "floor_step_s": "Seconds a step",
+        }
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or {}
+        for name in COUNTS:
+            if (cleaned.get(name) or 0) > MOST_WORKERS:
+                self.add_error(name, f"At most {MOST_WORKERS} workers.")
+        least, most = cleaned.get("min_workers"), cleaned.get("max_workers")
+        if least is None or most is None:
+            return cleaned
+        if least > most:
+            self.add_error(
+                "min_workers", f"At least {least} and at most {most} workers cannot both be."
+            )
+        right = cleaned.get("floor_workers")
+        if right is not None and right > max(most, 1):
+            self.add_error("floor_workers", f"A right to {right} workers, of at most {most}.")
+        return cleaned
+
+
+class PinForm(BaseDialogForm):
+    workers = forms.IntegerField(
+        min_value=0,
+        max_value=MOST_WORKERS,
+        widget=UnfoldAdminIntegerFieldWidget,
+        help_text="0: none, whatever waits.",
+    )
+
+
+@admin.register(ModelPolicy)
+class ScalingAdmin(ModelAdmin):
+    """A page for each model. Its row is made when somebody first looks."""
+
+    form = PolicyForm
+    list_display = ["model", "badge", "standing", "pinned", "min_workers", "max_workers"]
+    list_select_related = ["model"]
+    search_fields = ["model__name"]
+    ordering = ["model__name"]
+    actions_detail = ["pause_model", "resume_model", "pin_workers", "unpin_workers"]
+    readonly_fields = ["model", "badge", "stands"]
+    fieldsets = [
+        (None, {"fields": ["model", "badge", "stands"]}),
+        ("What is wanted", {"fields": WISHES}),
+        ("Rights while jobs wait", {"fields": RIGHTS}),
+    ]
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_pause_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
+        return request.user.has_perm("jobs.change_queuestate") and _is_row(object_id)
+
+    def has_resume_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
+        may = self.has_pause_permission(request, object_id)
+        return may and not (object_id and _state(_queue(UUID(object_id))) == "open")
+
+    def has_pin_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
+        return request.user.has_perm("fleet.change_modelpolicy") and _is_row(object_id)
+
+    def has_unpin_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
+        return self.has_pin_permission(request, object_id) and _is_row(
+            object_id, pinned__isnull=False
+        )
+
+    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
+        _make_missing_rows()
+        shown: HttpResponse = super().changelist_view(request, extra_context)
+        return shown
+
+    def get_object(
+        self, request: HttpRequest, object_id: str, from_field: str | None = None
+    ) -> ModelPolicy | None:
+        _make_missing_rows()
+        found: ModelPolicy | None = super().get_object(request, object_id, from_field)
+        return found
+
+    @display(
+        description="State",
+        label={"open": "success", "paused": "warning", "crash_looping": "danger"},
+    )
+    def badge(self, policy: ModelPolicy) -> str:
+        return _state(_queue(policy.pk))
+
+    @admin.display(description="workers")
+    def standing(self, policy: ModelPolicy) -> str:
+        for each in standing_of(policy.pk)[:1]:
+            if each.decided is None:
+                return f"{each.actual}; no scaler has decided lately"
+            decided = each.decided
+            tier = f", {decided.tier}" if decided.tier else ""
+            return f"{each.actual} of {decided.desired}{tier}: {decided.reason}"
+        return "not live"
+
+    @admin.display(description="how it stands")
+    def stands(self, policy: ModelPolicy) -> SafeString:
+        queue = _queue(policy.pk)
+        return render_to_string(
+            "admin/fleet/scaling.html",
+            {"rows": rows_of(policy.pk), "why": queue.paused or read(queue.breaker).reason},
+        )
+
+    @action(
+        description="Pause",
+        permissions=["pause"],
+        variant=ActionVariant.DANGER,
+        dialog={
+            "title": "Pause this model",
+            "description": "Jobs are still accepted, running ones finish, and none is begun. Its"
+            " workers leave when they have been idle long enough.",
+            "form_class": PauseForm,
+            "form_submit_text": "Pause",
+        },
+    )
+    def pause_model(self, request: HttpRequest, form: PauseForm, object_id: str) -> HttpResponse:
+        reason = form.cleaned_data["reason"]
+        pause(UUID(object_id), reason=reason)
+        return self._done(request, object_id, f"Paused: {reason}", of=_queue(UUID(object_id)))
+
+    @action(
+        description="Resume",
+        permissions=["resume"],
+        variant=ActionVariant.PRIMARY,
+        dialog={
+            "title": "Resume this model",
+            "description": "Its jobs are begun again. If it is crash looping, the next trial is"
+            " made at once.",
+            "form_class": None,
+            "form_submit_text": "Resume",
+        },
+    )
+    def resume_model(self, request: HttpRequest, _form: forms.Form, object_id: str) -> HttpResponse:
+        resume(UUID(object_id))
+        return self._done(request, object_id, "Resumed.", of=_queue(UUID(object_id)))
+
+    @action(
+        description="Pin",
+        permissions=["pin"],
+        dialog={
+            "title": "Pin its workers",
+            "description": "Exactly so many, whatever waits. A busy worker still ends its job.",
+            "form_class": PinForm,
+            "form_submit_text": "Pin",
+        },
+    )
+    def pin_workers(self, request: HttpRequest, form: PinForm, object_id: str) -> HttpResponse:
+        workers = form.cleaned_data["workers"]
+        pin(UUID(object_id), workers=workers)
+        return self._done(request, object_id, f"Pinned to {workers}.")
+
+    @action(
+        description="Unpin",
+        permissions=["unpin"],
+        dialog={
+            "title": "Let the scaler decide again",
+            "description": "Between its least and its most.",
+            "form_class": None,
+            "form_submit_text": "Unpin",
+        },
+    )
+    def unpin_workers(
+        self, request: HttpRequest, _form: forms.Form, object_id: str
+    ) -> HttpResponse:
+        pin(UUID(object_id), workers=None)
+        return self._done(request, object_id, "Unpinned.")
+
+    def _done(
+        self, request: HttpRequest, object_id: str, words: str, *, of: QueueState | None = None
+    ) -> HttpResponse:
+        """Tell what was done: the admin's log, which the audit reads, and whoever did it."""
+        policy = ModelPolicy.objects.select_related("model").get(pk=UUID(object_id))
+        self.log_change(request, of or policy, words)
+        messages.success(request, f"{policy.model.name}: {words}")
+        return back_to(request, policy)
+
+
+def _is_row(object_id: str | None, **wanted: Any) -> bool:
+    """Whether an action's page is of such a row; a list is asked about as a whole."""
+    if object_id is None:
+        return True
+    try:
+        return ModelPolicy.objects.filter(pk=UUID(object_id), **wanted).exists()
+    except ValueError:
+        return False
+
+
+def _queue(model_id: UUID) -> QueueState:
+    """As it is; one that says nothing while there is none."""
+    found = QueueState.objects.select_related("model").filter(model_id=model_id).first()
+    return found or QueueState()
+
+
+def _state(queue: QueueState) -> str:
+    if queue.paused:
+        return "paused"
+    return "crash_looping" if read(queue.breaker).is_open else "open"
+
+
+def _make_missing_rows() -> None:
+    missing = Model.objects.filter(policy__isnull=True)
+    ModelPolicy.objects.bulk_create(
+        [ModelPolicy(model=model) for model in missing], ignore_conflicts=True
+    )

@@ -1,0 +1,189 @@
+"""Look, decide, act, and keep what was decided: round after round while this scaler leads."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from uuid import UUID
+
+from django.db import DatabaseError, connection
+
+from foldline.fleet.peaks import peaks_of
+from foldline.fleet.policies import Decided, latest_decisions, record
+from foldline.jobs.demand import Served, claimable_ids
+from scaler.brain.decision import decide
+from scaler.brain.plan import Decision, Memory, Plan
+from scaler.pieces import piece_of
+from scaler.probe import leave_sign
+from scaler.sources import Look, Sources, Tickets
+from scaler.targets.base import Problem, Report, Revision, Target, Wanted
+
+log = logging.getLogger(__name__)
+
+TICK_S = 2.0
+WAKE_S = 0.5
+MOST_BULK = 50
+
+Describe = Callable[[Served], Revision]
+"""What a target must know to run workers of a revision."""
+
+
+def plain(served: Served) -> Revision:
+    """A revision as processes need it: no image and no card."""
+    return Revision(
+        model=served.model,
+        number=served.number,
+        lane=served.lane,  # type: ignore[arg-type]  # the catalog's choices
+        threads=served.threads,
+        memory_mb=served.memory_mb,
+        load_timeout_s=served.load_timeout_s,
+        run_timeout_s=served.run_timeout_s,
+    )
+
+
+class Loop:
+    """One scaler. `leads` is asked before each round: who does not lead only stands by.
+
+    `news` tells between rounds that something has changed, such as a worker that has ended.
+    `own_jobs`: the lane `bulk` gets a worker for each job, as a cluster's Job.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        sources: Sources,
+        *,
+        leads: Callable[[], bool],
+        describe: Describe = plain,
+        news: Callable[[], bool] = lambda: False,
+        own_jobs: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._target, self._sources = target, sources
+        self._leads, self._describe, self._news = leads, describe, news
+        self._own_jobs, self._clock = own_jobs, clock
+        self._memory = Memory()
+        self._without: Sequence[Served] = ()
+        self._waited_for: set[UUID] = set()
+        self._told: dict[str, str] = {}
+
+    def run(self, stop: threading.Event) -> None:
+        """Round after round until `stop` is set. A database that is away ends no scaler."""
+        while not stop.is_set():
+            try:
+                self.round()
+                self._wait(stop)
+            except DatabaseError as error:
+                log.warning("nothing decided", extra={"reason": str(error)})
+                connection.close()
+                stop.wait(TICK_S)
+            leave_sign()
+
+    def round(self) -> Plan | None:
+        """One round; None when another scaler leads. Raises DatabaseError."""
+        if not self._leads():
+            self._memory, self._without = Memory(), ()
+            return None
+        # Asked before the look: what comes in between is at worst looked at twice.
+        self._waited_for = self._sources.with_jobs(self._without)
+        look = self._sources.look()
+        # A scaler that has just begun goes by what stood before it.
+        before = self._memory if self._memory.desired else Memory(desired=_stood(look))
+        plan, self._memory = decide(
+            look.observation, policies=look.policies, memory=before, now=self._clock()
+        )
+        report = self._act(plan, look)
+        self._tell(report.problems)
+        record(_decided(plan, look, report, known=before.desired), now=look.at)
+        self._without = [look.served[each.model] for each in plan.decisions if not each.desired]
+        return plan
+
+    def _act(self, plan: Plan, look: Look) -> Report:
+        if not isinstance(look.observation.workers, tuple):
+            return Report()  # the workers cannot be seen: nobody is touched
+        going = defaultdict(list)
+        model_of = {each.name: each.model for each in look.observation.workers}
+        for name in [each.worker for each in plan.stops] + [each.worker for each in plan.drains]:
+            going[model_of[name]].append(name)
+        # What could not be read is not named, and so left as it is.
+        known = [each for each in plan.decisions if look.waiting[each.model] is not None]
+        return self._target.act([self._wanted(each, going[each.model], look) for each in known])
+
+    def _wanted(self, decision: Decision, going: Sequence[str], look: Look) -> Wanted:
+        served = look.served[decision.model]
+        jobs: Sequence[str] = ()
+        if self._own_jobs and served.lane == "bulk":
+            jobs = claimable_ids(served.revision_id, now=look.at, limit=MOST_BULK)
+        return Wanted(
+            revision=self._describe(served),
+            workers=decision.desired,
+            victims=tuple(going),
+            jobs=tuple(jobs),
+        )
+
+    def _wait(self, stop: threading.Event) -> None:
+        """Until the next round is due, a worker has ended, or a job comes for a model without."""
+        due = self._clock() + TICK_S
+        while self._clock() < due and not stop.wait(WAKE_S):
+            if self._news() or self._sources.with_jobs(self._without) - self._waited_for:
+                return
+
+    def _tell(self, problems: Sequence[Problem]) -> None:
+        """Once for each, until it has gone and come back."""
+        now = {each.revision: each.words for each in problems}
+        for revision, words in now.items():
+            if self._told.get(revision) != words:
+                log.info(words, extra={"revision": revision})
+        self._told = now
+
+
+def _stood(look: Look) -> Mapping[str, int]:
+    """The last decision about each revision, whoever made it."""
+    last = latest_decisions([each.revision_id for each in look.served.values()])
+    return {
+        name: last[each.revision_id].desired
+        for name, each in look.served.items()
+        if each.revision_id in last
+    }
+
+
+def _decided(
+    plan: Plan, look: Look, report: Report, *, known: Mapping[str, int]
+) -> Sequence[Decided]:
+    """What is to be kept. While the workers cannot be seen nobody knows the number of a model
+    that nothing was decided about before, and no zero is told of it."""
+    blind = not isinstance(look.observation.workers, tuple)
+    starts = [each.model for each in plan.starts]
+    peaks = peaks_of([each.revision_id for each in look.served.values()])
+    found = []
+    for each in plan.decisions:
+        if blind and each.model not in known:
+            continue
+        counted = look.tickets.get(each.model, Tickets())
+        found.append(
+            Decided(
+                revision_id=look.served[each.model].revision_id,
+                desired=each.desired,
+                actual=each.actual,
+                starts=starts.count(each.model),
+                tier=each.tier,
+                zero_in_s=each.zero_in_s,
+                reason=each.reason,
+                warnings=_warnings(each.model, plan, look, report),
+                waiting=look.waiting[each.model],
+                running=look.running[each.model],
+                ready=counted.ready,
+                unacked=counted.unacked,
+                piece=piece_of(peaks[look.served[each.model].revision_id]),
+            )
+        )
+    return found
+
+
+def _warnings(revision: str, plan: Plan, look: Look, report: Report) -> tuple[str, ...]:
+    mine = ("", revision)
+    problems = [each.words for each in (*look.problems, *report.problems) if each.revision in mine]
+    return tuple(dict.fromkeys((*plan.warnings, *problems)))

@@ -1,0 +1,268 @@
+"""One look at everything the brain decides by: jobs, workers, forecasts, an admin's wishes.
+
+What cannot be read is an `Unread`, never nothing. The broker's counts are read to be shown
+beside a decision, and no decision goes by them.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from uuid import UUID
+
+from django.db import DatabaseError
+
+from foldline.clock import database_now
+from foldline.fleet.policies import Wish, wishes
+from foldline.fleet.selectors import Present, present
+from foldline.forecasts.work import Work, work_of
+from foldline.jobs import demand, tickets
+from foldline.jobs.demand import Run, Served
+from foldline.jobs.line import Startable
+from foldline.jobs.tickets import BrokerUnavailable
+from scaler.brain.policy import Floor, Policy
+from scaler.brain.views import Demand, Observation, State, Unread, Worker
+from scaler.targets import base
+from scaler.targets.base import Problem, Seen, Target, Unseen
+
+log = logging.getLogger(__name__)
+
+SPAWN_S = 2.0
+"""From the order until a worker begins to load: the interpreter and its imports."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tickets:
+    """Of one queue, as the broker counts them; None: it did not answer."""
+
+    ready: int | None = None
+    unacked: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Look:
+    """What one look showed, by the names of revisions."""
+
+    at: datetime
+    observation: Observation
+    policies: Sequence[Policy]
+    served: Mapping[str, Served]
+    waiting: Mapping[str, int | None]
+    """Jobs that could be started now; None where they could not be counted."""
+    running: Mapping[str, int]
+    tickets: Mapping[str, Tickets]
+    problems: Sequence[Problem] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """What the database says, the same for all models."""
+
+    now: datetime
+    served: Sequence[Served]
+    rows: Mapping[str, Present]
+    runs: Mapping[str, Run]
+    arrived: Mapping[UUID, int]
+    wishes: Mapping[UUID, Wish]
+    work: Mapping[str, Work] = field(default_factory=dict)
+
+
+class Sources:
+    """Looks again and again. It remembers since when each worker does what it does, and when
+    the last look was. `share`: the part of a card that each worker holds. `haste`: how many times
+    more a second of waiting is worth here than the admin's number says."""
+
+    def __init__(
+        self,
+        target: Target,
+        *,
+        share: float = 1.0,
+        haste: float = 1.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._target, self._clock = target, clock
+        self._share, self._haste = share, haste
+        self._since: dict[str, tuple[str, float]] = {}
+        self._looked_at: datetime | None = None
+
+    def look(self) -> Look:
+        """Raises DatabaseError: without the database nothing is known, and nothing is done."""
+        seen, unseen = self._see()
+        facts = self._facts()
+        lines = {each.name: _line(each, seen=seen, now=facts.now) for each in facts.served}
+        workers = self._workers(seen, facts)
+        return Look(
+            at=facts.now,
+            observation=Observation(
+                cards=seen.cards,
+                workers=workers if unseen is None else unseen,
+                demands={
+                    each.name: _demand(each, lines[each.name], facts) for each in facts.served
+                },
+            ),
+            policies=[self._policy(each, facts) for each in facts.served],
+            served={each.name: each for each in facts.served},
+            waiting={
+                name: line.count if isinstance(line, Startable) else None
+                for name, line in lines.items()
+            },
+            running=_running(facts),
+            tickets={each.name: _tickets(each.queue) for each in facts.served},
+            problems=seen.problems,
+        )
+
+    def with_jobs(self, served: Sequence[Served]) -> set[UUID]:
+        """The revisions for which jobs wait, whether they may start or not; cheap. Raises
+        DatabaseError."""
+        return demand.with_claimable([each.revision_id for each in served], now=database_now())
+
+    def _see(self) -> tuple[Seen, Unread | None]:
+        try:
+            return self._target.look(), None
+        except Unseen as error:
+            return Seen(), Unread(why=str(error))
+
+    def _facts(self) -> Facts:
+        now = database_now()
+        served = demand.served()
+        rows = present()
+        since, self._looked_at = self._looked_at, now
+        return Facts(
+            now=now,
+            served=served,
+            # A pod is named as its host; a process by where it runs.
+            rows={row.node: row for row in rows} | {row.process: row for row in rows},
+            runs=demand.runs(),
+            # A clock that was set back shows no arrivals, not all of them.
+            arrived=demand.arrivals(since=since, now=now) if since else {},
+            wishes=wishes([each.model_id for each in served if each.live]),
+            work={each.name: work_of(each.revision_id, lane=each.lane, now=now) for each in served},
+        )
+
+    def _policy(self, served: Served, facts: Facts) -> Policy:
+        wish = facts.wishes.get(served.model_id, Wish()) if served.live else Wish()
+        work = facts.work[served.name]
+        lane: base.Lane = served.lane  # type: ignore[assignment]  # the catalog's choices
+        return Policy(
+            model=served.name,
+            share=self._share,
+            cold_s=SPAWN_S + work.cold_s(load_timeout_s=served.load_timeout_s),
+            lane=lane,
+            omega=wish.omega * self._haste,
+            min_workers=wish.least,
+            max_workers=wish.most,
+            floor=Floor(
+                workers=wish.floor_workers, after_s=wish.floor_after_s, step_s=wish.floor_step_s
+            ),
+        )
+
+    def _workers(self, seen: Seen, facts: Facts) -> tuple[Worker, ...]:
+        now = self._clock()
+        known, self._since = self._since, {}
+        found = []
+        for each in seen.workers:
+            if not each.holds:
+                continue
+            row = facts.rows.get(each.name)
+            run = facts.runs.get(row.name) if row else None
+            state = _state(each, row, run)
+            doing = f"{state} {run.began}" if run else state
+            before = known.get(each.name)
+            since = before[1] if before and before[0] == doing else now
+            self._since[each.name] = doing, since
+            found.append(
+                Worker(
+                    name=each.name,
+                    model=each.revision,
+                    card=each.cards[0] if each.cards else "",
+                    share=each.share,
+                    state=state,
+                    for_s=now - since,
+                    left_s=_left_s(each, run, facts, state=state, for_s=now - since),
+                )
+            )
+        return tuple(self._served_between(found, facts, now=now))
+
+    def _served_between(
+        self, workers: Sequence[Worker], facts: Facts, *, now: float
+    ) -> Sequence[Worker]:
+        """Jobs that came and went between two looks were served by those idle the shortest:
+        their idle time begins anew, though nobody saw them at work."""
+        came = defaultdict(int, {s.name: facts.arrived.get(s.revision_id, 0) for s in facts.served})
+        order = sorted(workers, key=lambda each: each.for_s)
+        renewed = set()
+        for each in order:
+            if each.state == "idle" and came[each.model] > 0:
+                came[each.model] -= 1
+                self._since[each.name] = "idle", now
+                renewed.add(each.name)
+        return [replace(each, for_s=0.0) if each.name in renewed else each for each in workers]
+
+
+def _line(served: Served, *, seen: Seen, now: datetime) -> Startable | Unread:
+    for problem in seen.problems:
+        if problem.blocks and problem.revision == served.name:
+            return Unread(why=problem.words)
+    try:
+        return demand.wanted_of(served, now=now)
+    except DatabaseError as error:
+        log.warning("jobs not counted", extra={"model": served.name, "reason": str(error)})
+        return Unread(why=f"its jobs could not be counted ({type(error).__name__})")
+
+
+def _demand(served: Served, line: Startable | Unread, facts: Facts) -> Demand | Unread:
+    if isinstance(line, Unread):
+        return line
+    oldest_s = (facts.now - line.oldest).total_seconds() if line.oldest else 0.0
+    return Demand(
+        waiting=tuple(facts.work[served.name].of_line(line.count)),
+        oldest_s=max(0.0, oldest_s),
+        arrived=facts.arrived.get(served.revision_id, 0),
+    )
+
+
+def _state(worker: base.Worker, row: Present | None, run: Run | None) -> State:
+    """What a worker does: the target knows whether it lives and leaves, its row what it does."""
+    if worker.phase == "ending":
+        return "draining"
+    if run is not None:
+        return "busy"
+    if row is None:
+        # Whoever serves and says nothing of itself is taken to be at work.
+        return "loading" if worker.phase in ("pending", "loading") else "busy"
+    if row.state in ("starting", "loading"):
+        return "loading"
+    # With a ticket in its hand it is about to claim.
+    return "idle" if row.state == "ready" and not row.ticket else "busy"
+
+
+def _left_s(
+    worker: base.Worker, run: Run | None, facts: Facts, *, state: State, for_s: float
+) -> float:
+    work = facts.work.get(worker.revision)
+    if work is None:
+        return 0.0
+    if run is not None:
+        elapsed_s = max(0.0, (facts.now - run.began).total_seconds())
+        return work.left_s(size=run.size, elapsed_s=elapsed_s)
+    if state == "loading":
+        served = next(each for each in facts.served if each.name == worker.revision)
+        return max(0.5, SPAWN_S + work.cold_s(load_timeout_s=served.load_timeout_s) - for_s)
+    return 0.0
+
+
+def _running(facts: Facts) -> Mapping[str, int]:
+    at_work = [run.revision_id for run in facts.runs.values()]
+    return {each.name: at_work.count(each.revision_id) for each in facts.served}
+
+
+def _tickets(queue: str) -> Tickets:
+    try:
+        publisher = tickets.publisher()
+        return Tickets(ready=publisher.ready(queue), unacked=publisher.unacked(queue))
+    except BrokerUnavailable:
+        return Tickets()

@@ -1,0 +1,114 @@
+"""The pieces of a scaler put together, for each target."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from django.conf import settings
+
+from foldline.jobs.demand import Served
+from foldline.ops.output import Output
+from scaler.leading import Leader
+from scaler.loop import Loop, plain
+from scaler.probe import is_alive
+from scaler.sources import Sources
+from scaler.targets.advise import AdviseTarget
+from scaler.targets.base import Revision, Seen, Unseen, Wanted
+from scaler.targets.local import LocalTarget, memory_mb
+
+if TYPE_CHECKING:
+    from scaler.targets.kubernetes.target import KubernetesTarget
+
+HASTE = 50.0
+"""An idle process holds memory and no card: beside a person who waits it costs next to nothing."""
+DOOR_S = 10.0
+ELECTOR_DOOR_S = 3.0
+
+
+class UnknownTarget(Exception):
+    """FOLDLINE_SCALER_TARGET is local, kubernetes or advise."""
+
+
+def local(closing: ExitStack) -> Loop:
+    """Workers are processes of this one; they leave with it."""
+    leader = Leader()
+    closing.callback(leader.end)
+    output = Output(settings.HOME / "logs", echo=False)
+    target = LocalTarget(
+        places=settings.LOCAL_WORKERS, memory_mb=memory_mb(), write=output.write, say=output.say
+    )
+    closing.callback(target.close, grace_s=settings.WORKER_GRACE_S or None)
+    return Loop(target, Sources(target, haste=HASTE), leads=leader, news=target.has_news)
+
+
+def kubernetes(closing: ExitStack) -> Loop:
+    target, leads = _in_cluster(closing)
+    return Loop(target, Sources(target), leads=leads, describe=in_pod, own_jobs=True)
+
+
+def advise(closing: ExitStack) -> Loop:
+    """Only says how many. In a cluster it keeps the Deployments for somebody else to scale."""
+    if "KUBERNETES_SERVICE_HOST" in os.environ:
+        cluster, leads = _in_cluster(closing)
+        target = AdviseTarget(look=cluster.look, write=lambda wanted: _tend(cluster, wanted))
+        return Loop(target, Sources(target), leads=leads, describe=in_pod)
+    leader = Leader()
+    closing.callback(leader.end)
+    nobody = AdviseTarget(look=_unseen, write=lambda _wanted: None)
+    return Loop(nobody, Sources(nobody), leads=leader)
+
+
+def _unseen() -> Seen:
+    raise Unseen("no cluster is configured here")
+
+
+def _tend(cluster: KubernetesTarget, wanted: Sequence[Wanted]) -> None:
+    cluster.tend(wanted)
+
+
+def in_pod(served: Served) -> Revision:
+    """A revision with the image of its runtime. Each worker holds a whole card."""
+    return replace(plain(served), image=settings.WORKER_IMAGES.get(served.runtime, ""))
+
+
+def _in_cluster(closing: ExitStack) -> tuple[KubernetesTarget, Callable[[], bool]]:
+    # Only here: on one machine nobody needs the client.
+    from scaler.quiesce import Quiescing
+    from scaler.targets.kubernetes.cluster import Cluster
+    from scaler.targets.kubernetes.connect import connect
+    from scaler.targets.kubernetes.door import Door
+    from scaler.targets.kubernetes.elector import Elector
+    from scaler.targets.kubernetes.target import KubernetesTarget
+
+    namespace = settings.NAMESPACE
+    elector = Elector(Door(connect(), namespace=namespace, timeout_s=ELECTOR_DOOR_S), well=_is_well)
+    elector.start()
+    closing.callback(elector.end)
+    door = Door(connect(), namespace=namespace, timeout_s=DOOR_S, leads_for_s=elector.leads_for_s)
+    cluster = Cluster(flavour=settings.GPU_FLAVOUR, node_labels=settings.GPU_NODES)
+    target = KubernetesTarget(door, cluster=cluster, quiesce=Quiescing())
+    return target, lambda: elector.leads_for_s() > 0
+
+
+def _is_well() -> bool:
+    """Whose rounds hang must not lead. Without a folder for signs nobody can tell."""
+    return "FOLDLINE_SIGNS" not in os.environ or is_alive(now=time.monotonic())
+
+
+TARGETS: dict[str, Callable[[ExitStack], Loop]] = {
+    "local": local,
+    "kubernetes": kubernetes,
+    "advise": advise,
+}
+
+
+def loop(target: str, *, closing: ExitStack) -> Loop:
+    """The loop for a target; what must end with it is put on `closing`. Raises UnknownTarget."""
+    if target not in TARGETS:
+        raise UnknownTarget(f"{target!r} is no target. {UnknownTarget.__doc__}")
+    return TARGETS[target](closing)

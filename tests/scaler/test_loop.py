@@ -1,0 +1,212 @@
+"""Rounds: what is decided is done and kept, and what is not known is left alone."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import pytest
+from django.db import OperationalError
+
+from foldline.catalog.models import Revision
+from foldline.clock import database_now
+from foldline.fleet.models import ScalingDecision
+from foldline.fleet.policies import HISTORY, history, latest_decisions, wish
+from foldline.jobs import demand, pauses
+from foldline.jobs.leading import lead
+from foldline.jobs.models import Job
+from scaler import loop as rounds
+from scaler.leading import DUTY, Leader
+from scaler.loop import Loop
+from scaler.sources import Sources
+from scaler.targets.base import Problem, Report
+from tests.scaler.conftest import MakeJob, MakeRow, Notebook
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def clock() -> list[float]:
+    return [1000.0]
+
+
+@pytest.fixture
+def scaler(target: Notebook, clock: list[float]) -> Loop:
+    return Loop(
+        target,
+        Sources(target, clock=lambda: clock[0]),
+        leads=lambda: True,
+        clock=lambda: clock[0],
+    )
+
+
+def decision_of(revision: Revision) -> ScalingDecision:
+    return latest_decisions([revision.pk])[revision.pk]
+
+
+def test_a_job_without_a_worker_orders_one(
+    scaler: Loop, target: Notebook, make_job: MakeJob, toy: Revision
+) -> None:
+    scaler.round()
+    assert target.last()["toy@r1"].workers == 0
+    make_job()
+    scaler.round()
+    assert target.last()["toy@r1"].workers == 1
+    decided = decision_of(toy)
+    assert (decided.desired, decided.actual, decided.starts, decided.waiting) == (1, 0, 1, 1)
+    assert "from 0 to 1 workers" in decided.reason
+
+
+def test_an_idle_worker_leaves_in_the_end_and_only_it(
+    scaler: Loop, target: Notebook, make_row: MakeRow, clock: list[float], toy: Revision
+) -> None:
+    target.hire(1)
+    make_row(1)
+    scaler.round()
+    assert target.last()["toy@r1"].workers == 1
+    assert decision_of(toy).zero_in_s
+    clock[0] += 3600
+    scaler.round()
+    assert target.last()["toy@r1"].workers == 0
+    assert target.last()["toy@r1"].victims == ("here:1",)
+
+
+def test_a_busy_worker_is_no_victim(
+    scaler: Loop, target: Notebook, make_row: MakeRow, clock: list[float], toy: Revision
+) -> None:
+    target.hire(1)
+    make_row(1, state="busy")
+    wish(toy.model_id, max_workers=0)
+    scaler.round()
+    clock[0] += 3600
+    scaler.round()
+    assert target.last()["toy@r1"].victims == ()
+
+
+def test_a_pinned_model_keeps_its_workers(scaler: Loop, target: Notebook, toy: Revision) -> None:
+    wish(toy.model_id, pinned=2)
+    scaler.round()
+    assert target.last()["toy@r1"].workers == 2
+
+
+def test_what_cannot_be_counted_is_not_touched(
+    scaler: Loop,
+    target: Notebook,
+    toy: Revision,
+    live_revision: Callable[..., Revision],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    live_revision(name="other")
+    count = demand.wanted_of
+
+    def fails(served: demand.Served, **options: object) -> object:
+        if served.model == "toy":
+            raise OperationalError("cancelled")
+        return count(served, **options)  # type: ignore[arg-type]  # handed on as they came
+
+    monkeypatch.setattr(demand, "wanted_of", fails)
+    scaler.round()
+    assert list(target.last()) == ["other@r1"]
+    assert "could not be counted" in decision_of(toy).reason
+
+
+def test_while_the_workers_cannot_be_seen_nothing_is_done_and_it_is_told(
+    scaler: Loop, target: Notebook, make_job: MakeJob, toy: Revision
+) -> None:
+    make_job()
+    scaler.round()
+    target.blind = "the API server did not answer"
+    scaler.round()
+    assert len(target.asked) == 1
+    decided = decision_of(toy)
+    assert decided.desired == 1, "the last decision stands"
+    assert any("did not answer" in each for each in decided.warnings)
+
+
+def test_what_a_target_could_not_do_stands_beside_the_decision(
+    scaler: Loop, target: Notebook, toy: Revision, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = Report(problems=(Problem(words="waits for memory", revision="toy@r1"),))
+    monkeypatch.setattr(target, "act", lambda _wanted: told)
+    scaler.round()
+    assert decision_of(toy).warnings == ["waits for memory"]
+
+
+def test_who_does_not_lead_does_nothing(target: Notebook, make_job: MakeJob) -> None:
+    make_job()
+    lead(DUTY, name="another", now=database_now(), keep_s=60)
+    leader = Leader(name="this")
+    scaler = Loop(target, Sources(target), leads=leader)
+    assert scaler.round() is None
+    assert not target.asked
+    Leader(name="another").end()
+    assert scaler.round() is not None
+
+
+def test_a_decision_that_stands_is_one_row_and_few_are_kept(
+    scaler: Loop, target: Notebook, make_job: MakeJob, toy: Revision
+) -> None:
+    scaler.round()
+    scaler.round()
+    assert len(history(toy.pk)) == 1
+    for number in range(HISTORY + 3):
+        wish(toy.model_id, pinned=number % 2)
+        scaler.round()
+    assert ScalingDecision.objects.count() == HISTORY
+    assert decision_of(toy).desired == (HISTORY + 2) % 2
+
+
+def test_a_job_for_a_model_without_workers_wakes_it(
+    scaler: Loop, make_job: MakeJob, toy: Revision
+) -> None:
+    """The clock stands still: only the job can end the wait."""
+    scaler.round()
+    make_job()
+    scaler._wait(threading.Event())
+
+
+def test_a_worker_that_has_ended_wakes_it(target: Notebook, toy: Revision) -> None:
+    scaler = Loop(target, Sources(target), leads=lambda: True, news=lambda: True, clock=lambda: 0.0)
+    scaler.round()
+    scaler._wait(threading.Event())
+
+
+def test_jobs_that_may_not_start_do_not_keep_it_awake(
+    scaler: Loop,
+    make_job: MakeJob,
+    toy: Revision,
+    clock: list[float],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    make_job()
+    pauses.pause(toy.model_id, reason="maintenance")
+    scaler.round()
+    scaler.round()
+    monkeypatch.setattr(rounds, "WAKE_S", 0.01)
+    asked: list[int] = []
+
+    class Stop(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            asked.append(1)
+            clock[0] += 0.5
+            return False
+
+    scaler._wait(Stop())
+    assert len(asked) == rounds.TICK_S / 0.5
+    assert Job.objects.get().state == "queued"
+
+
+def test_a_scaler_that_begins_blind_tells_no_zero(target: Notebook, toy: Revision) -> None:
+    def begin() -> None:
+        Loop(target, Sources(target), leads=lambda: True).round()
+
+    target.blind = "the API server did not answer"
+    begin()
+    assert latest_decisions([toy.pk]) == {}
+    wish(toy.model_id, pinned=2)
+    target.blind = ""
+    begin()
+    target.blind = "the API server did not answer"
+    begin()
+    assert decision_of(toy).desired == 2
+    assert decision_of(toy).reason == "held at 2: the API server did not answer"
