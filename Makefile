@@ -19,8 +19,7 @@ up: setup ## The same services, and they stay until Ctrl-C
 test: ## The whole suite, with real servers and workers
 	@scripts/setup --dev
 	@$(PY) manage.py runtime install builtin
-	@scripts/with-postgres $(PY) -m pytest -m "django_db and not processes"
-	@$(PY) -m pytest -m "not chaos"
+	@$(PY) scripts/test
 
 check: lint types arch ## lint, types and arch
 

@@ -342,8 +342,8 @@ class _OverQuota(FoldlineError):
         told = {
             "name": limit,
             "model": model or None,
-            "used": used,
-            "allowed": allowed,
+            "used": _whole(used),
+            "allowed": _whole(allowed),
             "until": until and f"{until.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}",
         }
         members: dict[str, Any] = {"limit": told, "violated-policies": [name]}
@@ -364,6 +364,11 @@ def _over(limit: str, model: str, used: float | None, allowed: float | None) -> 
     if used is None or allowed is None:
         return f"The quota forbids this: {whose}."
     return f"The quota has no room for this: {whose}, {_plain(used)} used of {_plain(allowed)}."
+
+
+def _whole(number: float | None) -> float | None:
+    """A count without the `.0` that arithmetic gave it."""
+    return int(number) if number is not None and number == int(number) else number
 
 
 def _plain(number: float) -> str:

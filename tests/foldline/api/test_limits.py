@@ -97,6 +97,10 @@ class TestAnswers:
         assert body["limit"]["used"] is body["limit"]["allowed"] is None
         assert "allowed of esm" in body["detail"]
 
+    def test_a_count_is_told_as_a_whole_number(self) -> None:
+        answer = told(QuotaExceeded.of("waiting", used=2.0, allowed=2, retry_after_s=5))
+        assert '"used":2,' in answer.content.decode()
+
     def test_until_is_told_in_utc(self) -> None:
         until = datetime(2026, 12, 1, 3, tzinfo=timezone(timedelta(hours=3)))
         error = QuotaExceeded.of("waiting", used=1, allowed=1, until=until, retry_after_s=1)
