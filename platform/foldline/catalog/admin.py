@@ -24,7 +24,7 @@ from foldline.catalog.rules import SETTINGS, settings_problems
 from foldline.catalog.selectors import live_models_kept
 from foldline.catalog.services import publish, retire
 from foldline.errors import RevisionNotPublishable
-from foldline.tenants.dialogs import back_to
+from foldline.tenants.dialogs import back_to, is_among
 from foldline.tenants.readonly import pretty
 
 State = Revision.State
@@ -233,9 +233,7 @@ def _may(request: HttpRequest) -> bool:
 
 def _in_state(object_id: str | None, *states: State) -> bool:
     """Whether the page's revision is in one of the states; a list is asked about as a whole."""
-    if object_id is None:
-        return True
-    return Revision.objects.filter(pk=object_id, state__in=states).exists()
+    return is_among(Revision.objects.filter(state__in=states), object_id)
 
 
 def _reviewed(revision: Revision) -> list[str]:

@@ -19,7 +19,7 @@ from foldline.jobs.filters import CodeFilter, DeadLetterFilter, FailureFilter
 from foldline.jobs.models import Attempt, Event, Job
 from foldline.jobs.queue_admin import QueueAdmin, tell_of_crash_loops
 from foldline.jobs.redrive import Redriven, dead_letters, piles, redrive
-from foldline.tenants.dialogs import back_to
+from foldline.tenants.dialogs import back_to, is_among
 from foldline.tenants.readonly import ReadOnlyAdmin, ReadOnlyInline, pretty
 
 __all__ = ["JobAdmin", "QueueAdmin"]
@@ -65,7 +65,7 @@ class JobAdmin(ReadOnlyAdmin):
 
     def has_redrive_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
         may = bool(request.user.has_perm("jobs.change_job"))
-        return may and (object_id is None or dead_letters().filter(pk=object_id).exists())
+        return may and is_among(dead_letters(), object_id)
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
         if request.method == "GET":

@@ -27,7 +27,7 @@ from foldline.jobs.models import QueueState
 from foldline.jobs.pauses import pause, resume
 from foldline.jobs.queue_admin import PauseForm
 from foldline.ops.scaling import rows_of, standing_of
-from foldline.tenants.dialogs import back_to
+from foldline.tenants.dialogs import back_to, is_among
 
 WISHES = ["min_workers", "max_workers", "pinned", "omega"]
 RIGHTS = ["floor_workers", "floor_after_s", "floor_step_s"]
@@ -226,12 +226,7 @@ class ScalingAdmin(ModelAdmin):
 
 def _is_row(object_id: str | None, **wanted: Any) -> bool:
     """Whether an action's page is of such a row; a list is asked about as a whole."""
-    if object_id is None:
-        return True
-    try:
-        return ModelPolicy.objects.filter(pk=UUID(object_id), **wanted).exists()
-    except ValueError:
-        return False
+    return is_among(ModelPolicy.objects.filter(**wanted), object_id)
 
 
 def _queue(model_id: UUID) -> QueueState:

@@ -26,7 +26,7 @@ from unfold.forms import (
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget, UnfoldAdminIntegerFieldWidget
 
 from foldline.errors import KeyRotation
-from foldline.tenants.dialogs import back_to
+from foldline.tenants.dialogs import back_to, is_among
 from foldline.tenants.ledger_admin import LedgerAdmin
 from foldline.tenants.models import ApiKey, AuditEntry, User
 from foldline.tenants.quota_admin import QuotaAdmin
@@ -110,7 +110,7 @@ class ApiKeyAdmin(ModelAdmin):
 
     def has_rotate_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
         may = self.has_revoke_permission(request)
-        return may and (object_id is None or active_keys().filter(pk=object_id).exists())
+        return may and is_among(active_keys(), object_id)
 
     def add_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         try:

@@ -1,8 +1,9 @@
-"""Where the admin goes after a dialog."""
+"""Which rows a dialog of the admin is offered for, and where it goes afterwards."""
 
 from __future__ import annotations
 
-from django.db.models import Model
+from django.core.exceptions import ValidationError
+from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 
@@ -14,3 +15,14 @@ def back_to(request: HttpRequest, row: Model) -> HttpResponse:
     if request.headers.get("HX-Request"):
         return HttpResponse(headers={"HX-Redirect": url})
     return HttpResponseRedirect(url)
+
+
+def is_among(rows: QuerySet[Model], object_id: str | None) -> bool:
+    """Whether a page's row is one of these. A list (None) is asked about as a whole; what is no
+    id is none of them, and the page itself says so."""
+    if object_id is None:
+        return True
+    try:
+        return rows.filter(pk=object_id).exists()
+    except ValidationError:
+        return False
