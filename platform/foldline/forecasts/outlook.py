@@ -15,6 +15,7 @@ from typing import Any
 from foldline.jobs.blocked import Blocked
 from foldline.scheduling.estimate import ServiceTimes, bucket
 from foldline.scheduling.eta import Curve
+from foldline.scheduling.walk import COUNTED_AHEAD
 
 NORMAL_P90 = 1.2816
 
@@ -91,7 +92,10 @@ class Outlook:
         tail = self.tails.get(flow) or self.tails[flow.rpartition(":")[2]]
         if tail.position is None:
             return None
-        more = 0 if ahead_in_flow is None else ahead_in_flow - tail.waiting
+        ahead = tail.waiting if ahead_in_flow is None else ahead_in_flow
+        if ahead >= COUNTED_AHEAD:  # of more, its submit has counted no more
+            ahead = max(COUNTED_AHEAD, tail.waiting)
+        more = ahead - tail.waiting
         behind_all = self.waiting + 1 + more
         position = max(1, min(tail.position + math.ceil(more * tail.spacing), behind_all))
         return Spot(position=position, ahead_s=self.work_ahead_s(position - 1))

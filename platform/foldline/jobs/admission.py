@@ -71,7 +71,7 @@ class Submitted:
     cache_of: UUID | None = None
     replayed: bool = False
     ahead_in_flow: int | None = None
-    """Waiting jobs of the same tenant and class in front of a new one."""
+    """Waiting jobs of the same tenant and class in front of a new one; counted to 500."""
     owes_ticket: bool = True
     """False when it must wait for other jobs of its tenant, whose end sends its ticket."""
 

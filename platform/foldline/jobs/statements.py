@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import cache
 
 from foldline.jobs import counting
+from foldline.scheduling.walk import COUNTED_AHEAD
 
 COLUMNS = (
     *("id", "tenant_id", "model_id", "revision_id", "priority", "session"),
@@ -33,10 +34,13 @@ def _values_of(*times: str) -> str:
 
 
 # In the order of the index `job_line`, and of nothing else: the jobs in front in its own flow.
-AHEAD = """
-select count(*) from jobs_job where revision_id = %(revision_id)s and tenant_id = %(tenant_id)s
-and priority = %(priority)s and state = 'queued' and attached_to_id is null
-"""
+AHEAD = f"""
+select count(*) from (
+    select 1 from jobs_job where revision_id = %(revision_id)s and tenant_id = %(tenant_id)s
+    and priority = %(priority)s and state = 'queued' and attached_to_id is null
+    limit {COUNTED_AHEAD}
+) as in_front
+"""  # noqa: S608 - a number of this program
 INSERT = (
     f"insert into jobs_job ({_NAMES}) values ({_values_of(*(f'%({name})s' for name in _TIMES))})"  # noqa: S608 - names of this module only
     " on conflict do nothing"

@@ -36,6 +36,11 @@ from foldline.scheduling.fairness import (
 CLASSES = ("interactive", "batch")
 
 
+COUNTED_AHEAD = 500
+"""Of the jobs of its own flow in front of a new one, more are not counted: a submit must not
+cost more the more its tenant has sent. From there on the last walk's number stands in."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Place:
     """Where a waiting job stands: `position` counts the jobs before it, `ahead_s` their work."""

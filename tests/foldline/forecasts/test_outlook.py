@@ -10,6 +10,7 @@ from foldline.forecasts.outlook import Outlook, Tail, outlook_of
 from foldline.forecasts.prospects import prospect_in_line, prospect_running
 from foldline.jobs.blocked import Blocked
 from foldline.scheduling.estimate import ServiceTimes
+from foldline.scheduling.walk import COUNTED_AHEAD
 from tests.foldline.forecasts.outlooks import NOW, some_outlook
 
 FLOW = "a:interactive"
@@ -34,6 +35,18 @@ def test_when_jobs_of_the_flow_have_started_since_it_stands_nearer() -> None:
     outlook = some_outlook(waiting=100, tails={FLOW: Tail(waiting=5, position=11, spacing=2)})
     assert starts(outlook, ahead=3) == 7
     assert starts(replace(outlook, waiting=6), ahead=0) == 1
+
+
+def test_beyond_those_that_are_counted_the_walks_number_stands_in() -> None:
+    short = some_outlook(waiting=900, tails={FLOW: Tail(waiting=5, position=6)})
+    long = some_outlook(waiting=900, tails={FLOW: Tail(waiting=800, position=801)})
+    most = COUNTED_AHEAD
+    assert [starts(short, ahead=n) for n in (most - 1, most, most + 9)] == [
+        most,
+        most + 1,
+        most + 1,
+    ]
+    assert [starts(long, ahead=n) for n in (most - 1, most, 700)] == [most, 801, 801]
 
 
 def test_nobody_stands_behind_more_jobs_than_wait() -> None:

@@ -22,6 +22,7 @@ from foldline.jobs.admission import Submission, admit
 from foldline.jobs.limits import first_of_month, midnight, next_month, stored_kept
 from foldline.jobs.models import Event, Job
 from foldline.jobs.services import claim
+from foldline.scheduling.walk import COUNTED_AHEAD
 from foldline.tenants.models import DailyUse, Tenant
 
 MakeJob = Callable[..., UUID]
@@ -328,6 +329,15 @@ def test_a_new_job_knows_how_many_of_its_flow_are_in_front(
     assert ahead(**EQUAL) == 2
     assert ahead(**EQUAL) is None, "attached, it stands in no line"
     assert ahead() == 3
+
+
+def test_a_submit_counts_only_so_many_in_front(make_submission: MakeSubmission) -> None:
+    services.submit(make_submission())
+    job = Job.objects.get()
+    many = [{"id": uuid7(), "fingerprint": uuid7().hex * 2} for _ in range(COUNTED_AHEAD)]
+    fields = {field.attname: getattr(job, field.attname) for field in Job._meta.concrete_fields}
+    Job.objects.bulk_create(Job(**{**fields, **each}) for each in many)
+    assert services.submit(make_submission()).ahead_in_flow == COUNTED_AHEAD
 
 
 def test_what_a_forecast_goes_by_is_written_down(make_job: MakeJob) -> None:
