@@ -16,7 +16,7 @@ demo: setup ## Everything up, a small agent's whole job, everything down again
 up: setup ## The same services, and they stay until Ctrl-C
 	@$(PY) manage.py up --demo
 
-test: ## The whole suite, with real servers and workers
+test: ## The suite, with real servers and workers; CI adds the chaos run
 	@scripts/setup --dev
 	@$(PY) manage.py runtime install builtin
 	@$(PY) scripts/test

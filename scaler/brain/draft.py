@@ -1,4 +1,6 @@
-"""The pool as it will be once the orders so far are carried out. Only `decision` writes on it."""
+"""The pool as it will be once the orders so far are carried out. Only `decision` and
+`moves` write on it.
+"""
 
 from __future__ import annotations
 

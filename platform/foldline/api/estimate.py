@@ -16,7 +16,7 @@ from foldline.forecasts.reading import memory_of, prospect_of, prospect_of_new
 from foldline.jobs.admission import Submission, counted, refuse_exceeded
 from foldline.jobs.blocked import Blocked
 from foldline.jobs.failing import refuse_repeated
-from foldline.jobs.limits import WORK, is_counted, refuse_forbidden
+from foldline.jobs.limits import is_counted, refuse_forbidden, spared
 from foldline.jobs.models import Job
 from foldline.jobs.selectors import run_of_call
 from foldline.jobs.states import State
@@ -31,7 +31,7 @@ def estimate_body(model: LiveModel, call: Submission, *, request_id: str) -> Bod
     run = run_of_call(tenant_id=call.tenant_id, fingerprint=call.fingerprint)
     run = run if call.shared else None
     hit = run is not None and run.state == State.SUCCEEDED
-    refusal = _refusal(call, answered=hit)
+    refusal = _refusal(call, run)
     prospect, blocked = _wait(call, run, now=now)
     gpu_s = 0.0 if run is not None else call.estimate_gpu_s
     start_by = _start_by(call, now=now)
@@ -49,8 +49,8 @@ def estimate_body(model: LiveModel, call: Submission, *, request_id: str) -> Bod
     }
 
 
-def _refusal(call: Submission, *, answered: bool) -> FoldlineError | None:
-    """Why a submit would be refused at this moment. What is answered already is nobody's work."""
+def _refusal(call: Submission, run: Job | None) -> FoldlineError | None:
+    """Why a submit would be refused at this moment; `run` is that of an equal call."""
     limits = call.limits
     try:
         refuse_repeated(call.tenant_id, call.fingerprint)
@@ -60,8 +60,8 @@ def _refusal(call: Submission, *, answered: bool) -> FoldlineError | None:
             with transaction.atomic():
                 refuse_exceeded(call, counted(call, limits))
     except (QuotaForbids, QuotaExceeded, RepeatFailure) as refusal:
-        about_work = refusal.extra.get("limit", {}).get("name") in WORK
-        return None if answered and about_work else refusal
+        attached = run is not None and run.state != State.SUCCEEDED
+        return None if run is not None and spared(refusal, attached=attached) else refusal
     return None
 
 

@@ -16,7 +16,7 @@ LOADED = (Worker.State.READY, Worker.State.BUSY)
 
 
 def scaling_of(models: Sequence[LiveModel]) -> Mapping[UUID, Body]:
-    """By revision, in two queries. `tier` and `desired` are null without a fresh decision."""
+    """By revision. `tier` and `desired` are null without a fresh decision."""
     revisions = [model.revision_id for model in models]
     workers, decisions = workers_by_state(revisions), latest_decisions(revisions)
     now = database_now()

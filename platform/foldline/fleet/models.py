@@ -102,7 +102,7 @@ class ModelPolicy(models.Model):
 class ScalingDecision(models.Model):
     """What the scaler decided for a revision: the newest row is how it stands, others were before.
 
-    A row begins when desired or the reason's kind changes, and is renewed while it holds.
+    A row begins when desired changes, and is renewed while it holds.
     """
 
     revision = models.ForeignKey(

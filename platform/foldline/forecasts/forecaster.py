@@ -8,12 +8,13 @@ import os
 import socket
 import threading
 import time
+from contextlib import suppress
 
 from django.db import DatabaseError, connection
 
 from foldline.clock import database_now
 from foldline.forecasts.walk import Walker
-from foldline.jobs.leading import lead
+from foldline.jobs.leading import give_up, lead
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +34,8 @@ class Forecaster:
         self._walker: Walker | None = None
 
     def run(self, stop: threading.Event) -> None:
-        """Walk until `stop` is set. A database that is away ends no forecaster."""
+        """Walk until `stop` is set, and let the next one begin at once. A database that is away
+        ends no forecaster."""
         pause_s = 0.0
         while not stop.wait(pause_s):
             began = time.process_time()
@@ -44,6 +46,10 @@ class Forecaster:
                 log.warning("walk failed", extra={"reason": str(error)})
             connection.close()
             pause_s = pause_after(time.process_time() - began)
+        # Else forecasts would be stale by the time the silence is noticed, at each release.
+        with suppress(DatabaseError):
+            give_up(DUTY, name=self.name)
+        connection.close()
 
     def walk(self) -> bool:
         """One round, if this one leads. Raises DatabaseError."""

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from foldline.artifacts.selectors import stored_bytes
-from foldline.errors import QuotaExceeded, QuotaForbids
+from foldline.errors import FoldlineError, QuotaExceeded, QuotaForbids
 from foldline.fresh import Fresh
 from foldline.scheduling.fairness import DEFAULT_ESTIMATE_GPU_S
 from foldline.tenants.quotas import Allowance, Limits
@@ -116,6 +116,13 @@ def refuse_forbidden(
 def _forbids(limit: Held, *, used: int, model: str) -> QuotaForbids:
     of_model = model if limit.place else ""
     return QuotaForbids.of(limit.name, used=used, allowed=limit.allowed, model=of_model)
+
+
+def spared(refusal: FoldlineError, *, attached: bool) -> bool:
+    """Whether an equal call's run takes the work that was refused off the caller. One that still
+    runs (`attached`) leaves it a place in the line to find."""
+    name = refusal.extra.get("limit", {}).get("name")
+    return name in WORK and not (attached and name == WAITING)
 
 
 def most(limit: Held, estimate_gpu_s: float | None) -> float:

@@ -271,7 +271,7 @@ class FailingCall(models.Model):
 
 
 class Leadership(models.Model):
-    """Which process leads a duty that only one may do at a time (the sweep)."""
+    """Which process leads a duty that only one may do at a time: sweep, forecast, scale."""
 
     duty = models.CharField(max_length=40, primary_key=True)
     holder = models.CharField(max_length=120)

@@ -14,7 +14,6 @@ from django.db.models import F, QuerySet
 
 from foldline.clock import database_now
 from foldline.errors import (
-    FoldlineError,
     JobNotFound,
     QuotaExceeded,
     QuotaForbids,
@@ -36,7 +35,7 @@ from foldline.jobs.digests import with_digest
 from foldline.jobs.events import record
 from foldline.jobs.failing import note_failure, note_success, refuse_repeated
 from foldline.jobs.freed import place_freed
-from foldline.jobs.limits import REQUESTS, WAITING, WORK, is_counted
+from foldline.jobs.limits import REQUESTS, WAITING, is_counted, spared
 from foldline.jobs.models import Attempt, Job, JobArtifact
 from foldline.jobs.retries import ANSWERS, CRASHES, Verdict, like, verdict
 from foldline.jobs.rooms import rooms_of_jobs
@@ -67,7 +66,7 @@ def submit(submission: Submission) -> Submitted:
         return _accepted(submission)
     except (QuotaForbids, QuotaExceeded, RepeatFailure) as refusal:
         # What was accepted once stays so, and an answer that is there is nobody's work.
-        known = replay(submission) or (_is_about_work(refusal) and _shared(submission))
+        known = replay(submission) or (spared(refusal, attached=False) and _shared(submission))
         if not known:
             raise
         return known
@@ -99,10 +98,6 @@ def _shared(submission: Submission) -> Submitted | None:
         if answered is not None and answered.coalesced_with is not None:
             refuse_exceeded(submission, use, names=(WAITING,))
     return answered
-
-
-def _is_about_work(refusal: FoldlineError) -> bool:
-    return refusal.extra.get("limit", {}).get("name") in WORK
 
 
 def claim(*, revision_id: UUID, owner: str, limit: int = 1) -> list[ClaimedJob]:

@@ -18,6 +18,7 @@ from foldline.forecasts.walk import Walker
 from foldline.jobs import services
 from foldline.jobs.models import Event, Job
 from foldline.tenants.models import Quota, Tenant
+from foldline.tenants.quotas import quotas_kept
 
 pytestmark = pytest.mark.django_db
 Submit = Callable[..., Any]  # the test client's answer
@@ -179,7 +180,23 @@ def test_a_quota_that_would_refuse_is_told_and_refuses_nothing(
         "quota_exceeded",
         "waiting",
     )
-    Quota.objects.update(waiting=None, allowed=False)
+
+
+@pytest.mark.parametrize(("limits", "code"), [({"gpu_seconds_day": 1}, 202), ({"waiting": 1}, 429)])
+def test_a_call_whose_equal_is_under_way_is_refused_only_as_its_submit_would_be(
+    estimate: Callable[..., dict[str, Any]],
+    submit: Submit,
+    tenant: Tenant,
+    limits: dict[str, int],
+    code: int,
+) -> None:
+    submit()
+    Quota.objects.create(tenant=tenant, **limits)
+    quotas_kept.clear()
+    told = estimate()
+    assert told["coalesced_with"]
+    assert (told["refusal"] is None) == (code == 202)
+    assert submit().status_code == code
 
 
 def test_a_model_that_is_not_allowed_is_told_as_such(

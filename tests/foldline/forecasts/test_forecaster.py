@@ -45,6 +45,14 @@ def test_a_silent_one_is_replaced(revision: Revision) -> None:
     assert Forecaster(name="second").walk()
 
 
+def test_one_that_ends_lets_the_next_begin_at_once(
+    revision: Revision, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("foldline.forecasts.forecaster.connection.close", lambda: None)
+    Forecaster(name="first").run(Rounds(1))
+    assert Forecaster(name="second").walk()
+
+
 def test_a_database_that_is_away_ends_no_forecaster(
     revision: Revision, monkeypatch: pytest.MonkeyPatch
 ) -> None:
