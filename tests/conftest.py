@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 from django.db import connection
 from django.test import Client
@@ -24,6 +25,12 @@ from foldline.tenants.models import ApiKey, Tenant, User
 from foldline.tenants.quotas import quotas_kept
 from foldline.tenants.services import callers, issue_key
 from model_plugins.registry import discover
+
+# A busy machine is slow for reasons no test is about.
+hypothesis.settings.register_profile(
+    "foldline", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("foldline")
 
 MakeLive = Callable[..., Revision]
 

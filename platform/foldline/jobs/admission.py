@@ -56,6 +56,12 @@ class Submission:
     warnings: Sequence[Mapping[str, Any]] = ()
     artifacts: Sequence[tuple[str, UUID]] = ()
     """Input files: (JSON pointer into the inputs, artifact id)."""
+    next_models: Sequence[str] = ()
+    """What its caller means to call with the result, as a hint to have it warm."""
+    notify: bool = False
+    """Whether its end is told outside, through the outbox."""
+    webhook: UUID | None = None
+    """The endpoint that its caller named for that."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -244,6 +250,9 @@ def _values(submission: Submission, job_id: UUID) -> dict[str, Value]:
         "shared": submission.shared,
         "input_size": submission.input_size,
         "estimate_gpu_s": submission.estimate_gpu_s,
+        "next_models": json.dumps(list(submission.next_models)) if submission.next_models else None,
+        "notify": submission.notify,
+        "webhook": submission.webhook,
     }
 
 

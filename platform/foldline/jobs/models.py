@@ -61,6 +61,15 @@ class Job(models.Model):
     fingerprint = models.CharField(max_length=64)
     shared = models.BooleanField(default=True, help_text="Equal calls are answered by its run.")
     warnings = models.JSONField(default=list)
+    next_models = models.JSONField(
+        null=True, blank=True, help_text="Models its caller means to call with the result."
+    )
+    notify = models.BooleanField(
+        default=False, db_default=False, help_text="Its end is written into the outbox."
+    )
+    webhook = models.UUIDField(
+        null=True, blank=True, help_text="The endpoint its caller named to be told of its end."
+    )
     idempotency_key = models.CharField(max_length=255, blank=True)
     payload_digest = models.CharField(max_length=64)
 

@@ -236,11 +236,13 @@ def _new_job(submission: Submission, *, now: datetime, state: State, **how: Any)
             *("tenant_id", "model_id", "revision_id", "inputs", "normalized_input"),
             *("seed", "seed_origin", "fingerprint", "payload_digest", "priority"),
             *("session", "idempotency_key", "traceparent", "input_size"),
+            *("notify", "webhook"),
         )
     }
     job = Job.objects.create(
         id=uuid7(),
         **fields,
+        next_models=list(submission.next_models) or None,
         state=state,
         shared=False,
         created_at=now,

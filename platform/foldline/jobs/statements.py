@@ -15,7 +15,7 @@ COLUMNS = (
     *("id", "tenant_id", "model_id", "revision_id", "priority", "session"),
     *("inputs", "normalized_input", "seed", "seed_origin", "fingerprint", "warnings"),
     *("idempotency_key", "payload_digest", "traceparent", "shared"),
-    *("input_size", "estimate_gpu_s"),
+    *("input_size", "estimate_gpu_s", "next_models", "notify", "webhook"),
 )
 _CONSTANTS = {
     "state": "'queued'",
