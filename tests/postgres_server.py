@@ -69,7 +69,8 @@ class PostgresServer:
         """End every session that is not a test's and wait until it is gone; gives how many."""
         with self.connect() as mine:
             ended = mine.execute(
-                "select count(*) filter (where pg_terminate_backend(pid, 5000)) from pg_stat_activity"
+                "select count(*) filter (where pg_terminate_backend(pid, 5000))"
+                " from pg_stat_activity"
                 " where application_name <> 'test' and backend_type = 'client backend'"
             ).fetchone()
         assert ended is not None
