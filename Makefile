@@ -1,6 +1,6 @@
 # The one door for tools. Without make: each recipe below is what you type, see README.md.
 .DEFAULT_GOAL := help
-.PHONY: help setup up demo test lint types arch lock check bench chaos
+.PHONY: help setup up demo test lint types arch openapi lock check bench chaos
 
 PY := .venv/bin/python
 
@@ -35,6 +35,10 @@ types: ## mypy --strict
 arch: ## The import directions of docs/layout.md
 	@scripts/setup --dev
 	@.venv/bin/lint-imports
+
+openapi: ## Write docs/openapi.json, the contract, anew
+	@scripts/setup --dev
+	@$(PY) manage.py spectacular --format openapi-json --file docs/openapi.json --validate
 
 lock: ## Resolve the pins again (scripts/lock --upgrade moves them)
 	@scripts/setup --dev

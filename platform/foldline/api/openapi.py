@@ -15,21 +15,42 @@ from foldline.api.answers import Problem, States
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+
+def text(pattern: str, *, least: int, most: int) -> dict[str, Any]:
+    """The schema of a text in a URL or a header."""
+    return {"type": "string", "pattern": pattern, "minLength": least, "maxLength": most}
+
+
+_ANY_TEXT = {"type": "string", "pattern": r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029]*$"}
+
 IDEMPOTENCY_KEY = OpenApiParameter(
     "Idempotency-Key",
+    type=text(r"^[ -~]*[!-~][ -~]*$", least=1, most=255),
     location=OpenApiParameter.HEADER,
     description="1 to 255 printable ASCII characters. The same key and payload give the same"
     " job; another payload is refused.",
 )
 FILE_NAME = OpenApiParameter(
-    "name", description="A name for saving the file: 1 to 128 characters without / and \\."
+    "name",
+    type={"type": "string", "minLength": 1, "maxLength": 128},
+    description="A name for saving the file: 1 to 128 printable characters without / and \\.",
 )
+_SESSION = OpenApiParameter("session", _ANY_TEXT, description="Only jobs of this session.")
+_MODEL = OpenApiParameter("model", _ANY_TEXT, description="Only jobs of this model.")
 JOB_FILTERS = (
-    OpenApiParameter("session", description="Only jobs of this session."),
+    _SESSION,
     OpenApiParameter("state", enum=list(get_args(States)), description="Only jobs in this state."),
-    OpenApiParameter("model", description="Only jobs of this model."),
-    OpenApiParameter("cursor", description="`next_cursor` of the page before."),
-    OpenApiParameter("limit", OpenApiTypes.INT, description="1 to 100; 50 without it."),
+    _MODEL,
+    OpenApiParameter(
+        "cursor",
+        text("^[A-Za-z0-9_-]*$", least=22, most=22),
+        description="`next_cursor` of the page before.",
+    ),
+    OpenApiParameter(
+        "limit",
+        {"type": "integer", "minimum": 1, "maximum": 100, "default": 50},
+        description="1 to 100; 50 without it.",
+    ),
 )
 USAGE_FILTERS = (
     OpenApiParameter(
@@ -40,8 +61,8 @@ USAGE_FILTERS = (
     OpenApiParameter(
         "to", OpenApiTypes.DATE, description="The last day, which counts, too; without it today."
     ),
-    OpenApiParameter("session", description="Only jobs of this session."),
-    OpenApiParameter("model", description="Only jobs of this model."),
+    _SESSION,
+    _MODEL,
 )
 # Any call can meet these.
 _ALWAYS = (500, 503)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -12,6 +13,7 @@ from django.urls import URLPattern, URLResolver, get_resolver
 from drf_spectacular.validation import validate_schema
 
 from foldline.api.openapi import document
+from foldline.environment import ROOT
 
 MISSING = "0199d3b4-0000-7000-8000-000000000000"
 DOCUMENT: dict[str, Any] = document()
@@ -46,6 +48,12 @@ def test_every_route_is_in_the_document_and_the_other_way_round() -> None:
         if hasattr(pattern.callback.view_class, method)  # type: ignore[attr-defined]  # a view
     }
     assert served == {(method, path) for method, path, _ in OPERATIONS}
+
+
+def test_the_committed_document_is_the_one_that_is_served() -> None:
+    """A change of the contract is a diff to be read."""
+    committed = json.loads((ROOT / "docs" / "openapi.json").read_text(encoding="utf-8"))
+    assert committed == json.loads(json.dumps(DOCUMENT)), "run `make openapi` and read the diff"
 
 
 def test_the_document_is_served_without_a_key(client: Client) -> None:

@@ -71,7 +71,7 @@ class ArtifactView(ApiView):
 class ContentView(ApiView):
     @describe(
         "Download a file",
-        {(200, "application/octet-stream"): OpenApiTypes.BINARY},
+        {(200, "*/*"): OpenApiTypes.BINARY},
         errors=(404, 503),
         detail="The `ETag` is the file's SHA-256.",
     )

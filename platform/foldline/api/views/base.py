@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import ClassVar, cast
 from uuid import UUID
 
@@ -13,6 +14,8 @@ from foldline.api.rendering import AlwaysJSON
 from foldline.errors import FoldlineError, InvalidRequest, finding
 from foldline.tenants.models import ApiKey
 from foldline.tenants.services import Caller
+
+_NO_TEXT = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
 class ApiView(APIView):
@@ -45,8 +48,8 @@ def query(request: HttpRequest | Request, *known: str) -> dict[str, str]:
             raise wrong_parameter(name, "unknown_parameter", got=name, expected=", ".join(known))
         if len(values) > 1:
             raise wrong_parameter(name, "duplicate_parameter", got=values[0], expected="one value")
-        if not values[0].isprintable():
-            raise wrong_parameter(name, "invalid", got=values[0], expected="printable characters")
+        if _NO_TEXT.search(values[0]):
+            raise wrong_parameter(name, "invalid", got=values[0], expected="no control characters")
     return parameters.dict()
 
 
