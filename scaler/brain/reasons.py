@@ -9,7 +9,8 @@ from scaler.brain.elastic import Crew, break_even_s, keepalive_s
 from scaler.brain.plan import Decision, Memory, Plan
 from scaler.brain.policy import Policy
 from scaler.brain.turn import Turn
-from scaler.brain.views import Unread
+from scaler.brain.views import Hint, Unread
+from scaler.brain.warmth import WARM_S, is_due
 
 
 def nothing_read(why: Unread, *, policies: Mapping[str, Policy], memory: Memory) -> Plan:
@@ -41,6 +42,7 @@ def explain(
     desired: Mapping[str, int],
     unread: Mapping[str, str],
     memory: Memory,
+    warm: Mapping[str, float],
 ) -> tuple[Decision, ...]:
     """A decision for each model, in the order of their names."""
     decisions = []
@@ -56,9 +58,10 @@ def explain(
                 model=model,
                 desired=desired[model],
                 actual=before[model].size,
-                reason=_reason(turn, policy, crew=before[model], desired=desired[model]),
+                reason=_announced(turn, policy, warm=warm, desired=desired[model])
+                or _reason(turn, policy, crew=before[model], desired=desired[model]),
                 tier=_tier(policy, turn.habits[model]),
-                zero_in_s=_zero_in_s(turn, policy),
+                zero_in_s=_zero_in_s(turn, policy, warm=warm),
             )
         )
     return tuple(decisions)
@@ -66,6 +69,32 @@ def explain(
 
 def _tier(policy: Policy, habit: Habit) -> Tier:
     return tier(habit, break_even_s=break_even_s(policy, burst=habit.burst))
+
+
+def _announced(turn: Turn, policy: Policy, *, warm: Mapping[str, float], desired: int) -> str:
+    """What an announced call has to do with it, or ""."""
+    model = policy.model
+    due = is_due(policy, turn.demands[model])
+    if model in warm:
+        left_s = WARM_S - (turn.now - warm[model])
+        return (
+            f"warmed: {_who_announced(turn.demands[model].hint)} it"
+            if due
+            else f"warmed: whoever announced a call has ended; stays {spell(left_s)} for it"
+        )
+    if model in turn.aside and due:
+        return "warmed for an announced call; leaves, somebody else needs the room"
+    if model in turn.aside:
+        return "warmed for an announced call that has not come; leaves"
+    if due and not desired:
+        return f"{_who_announced(turn.demands[model].hint)} a call; no card is free for that"
+    return ""
+
+
+def _who_announced(hint: Hint | None) -> str:
+    counts = {"running": hint.running, "waiting": hint.queued} if hint else {}
+    told = " and ".join(f"{count} {what}" for what, count in counts.items() if count)
+    return f"{told} {'job' if sum(counts.values()) == 1 else 'jobs'} announced"
 
 
 def _reason(turn: Turn, policy: Policy, *, crew: Crew, desired: int) -> str:
@@ -110,8 +139,11 @@ def _while_jobs_wait(turn: Turn, policy: Policy, *, crew: Crew, desired: int) ->
     return f"{told}; a further worker would start too late to help"
 
 
-def _zero_in_s(turn: Turn, policy: Policy) -> float | None:
+def _zero_in_s(turn: Turn, policy: Policy, *, warm: Mapping[str, float]) -> float | None:
     crew = turn.crew(policy.model)
+    if policy.model in warm:
+        announced = is_due(policy, turn.demands[policy.model])
+        return None if announced else WARM_S - (turn.now - warm[policy.model])
     if turn.waiting(policy.model) or crew.held or policy.min_workers:
         return None
     if not crew.idle:

@@ -31,12 +31,24 @@ class Turn:
     """Workers each model may insist on, so that others leave for it."""
     too_high: str | None
     unserved_since: Mapping[str, float]
+    aside: Mapping[str, Worker]
+    """Workers that wait for an announced call, by model. They are not on the draft."""
+    cramped: bool
 
     def crew(self, model: str) -> Crew:
         return self.draft.crew(self.policies[model])
 
     def waiting(self, model: str) -> int:
         return len(self.demands[model].waiting) if model in self.demands else 0
+
+    def present(self, model: str) -> Crew:
+        """Everybody of a model, who was set aside as well."""
+        crew, aside = self.draft.present(model), self.aside.get(model)
+        if aside is None:
+            return crew
+        if aside.state == "loading":
+            return replace(crew, loading=(*crew.loading, aside.left_s))
+        return replace(crew, idle=tuple(sorted((*crew.idle, aside.for_s))))
 
     def missing(self, model: str) -> int:
         """Workers it has a right to and does not have."""
@@ -84,10 +96,11 @@ def gather(
     workers: Sequence[Worker],
     *,
     policies: Mapping[str, Policy],
+    aside: Mapping[str, Worker],
     memory: Memory,
     now: float,
 ) -> Turn:
-    """What one look at the pool says."""
+    """What one look at the pool says; `workers` are those that were not set aside."""
     demands = {
         model: demand for model in policies if isinstance(demand := seen.demands.get(model), Demand)
     }
@@ -128,6 +141,8 @@ def gather(
         },
         too_high=too_high,
         unserved_since=_unserved(demands, draft=draft, memory=memory, now=now),
+        aside=aside,
+        cramped=seen.cramped,
     )
 
 
