@@ -69,6 +69,7 @@ class Loop:
         self._without: Sequence[Served] = ()
         self._waited_for: set[UUID] = set()
         self._told: dict[str, str] = {}
+        self._cramped = False
 
     def run(self, stop: threading.Event) -> None:
         """Round after round until `stop` is set. A database that is away ends no scaler."""
@@ -89,13 +90,17 @@ class Loop:
             return None
         # Asked before the look: what comes in between is at worst looked at twice.
         self._waited_for = self._sources.with_jobs(self._without)
-        look = self._sources.look()
+        look = self._sources.look(cramped=self._cramped)
         # A scaler that has just begun goes by what stood before it.
         before = self._memory if self._memory.desired else Memory(desired=_stood(look))
         plan, self._memory = decide(
             look.observation, policies=look.policies, memory=before, now=self._clock()
         )
         report = self._act(plan, look)
+        # Who was warmed gives way to who was ordered, never the other way round.
+        self._cramped = any(
+            each.no_room and each.revision not in self._memory.warm for each in report.problems
+        )
         self._tell(report.problems)
         record(_decided(plan, look, report, known=before.desired), now=look.at)
         self._without = [look.served[each.model] for each in plan.decisions if not each.desired]
@@ -110,6 +115,9 @@ class Loop:
             going[model_of[name]].append(name)
         # What could not be read is not named, and so left as it is.
         known = [each for each in plan.decisions if look.waiting[each.model] is not None]
+        # In the order of their starts: what is only announced comes last.
+        starts = [each.model for each in plan.starts]
+        known.sort(key=lambda each: starts.index(each.model) if each.model in starts else -1)
         return self._target.act([self._wanted(each, going[each.model], look) for each in known])
 
     def _wanted(self, decision: Decision, going: Sequence[str], look: Look) -> Wanted:

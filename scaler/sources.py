@@ -19,11 +19,13 @@ from django.db import DatabaseError
 from foldline.clock import database_now
 from foldline.fleet.policies import Wish, wishes
 from foldline.fleet.selectors import Present, present
+from foldline.forecasts.hints import Hint, hints
 from foldline.forecasts.work import Work, work_of
-from foldline.jobs import demand, tickets
+from foldline.jobs import demand, pauses, tickets
 from foldline.jobs.demand import Run, Served
 from foldline.jobs.line import Startable
 from foldline.jobs.tickets import BrokerUnavailable
+from scaler.brain import views
 from scaler.brain.policy import Floor, Policy
 from scaler.brain.views import Demand, Observation, State, Unread, Worker
 from scaler.targets import base
@@ -69,6 +71,8 @@ class Facts:
     arrived: Mapping[UUID, int]
     wishes: Mapping[UUID, Wish]
     work: Mapping[str, Work] = field(default_factory=dict)
+    hints: Mapping[str, Hint] = field(default_factory=dict)
+    """By the names of models."""
 
 
 class Sources:
@@ -89,8 +93,9 @@ class Sources:
         self._since: dict[str, tuple[str, float]] = {}
         self._looked_at: datetime | None = None
 
-    def look(self) -> Look:
-        """Raises DatabaseError: without the database nothing is known, and nothing is done."""
+    def look(self, *, cramped: bool = False) -> Look:
+        """Raises DatabaseError: without the database nothing is known, and nothing is done.
+        `cramped`: a worker that was ordered in the last round found no room."""
         seen, unseen = self._see()
         facts = self._facts()
         lines = {each.name: _line(each, seen=seen, now=facts.now) for each in facts.served}
@@ -103,6 +108,7 @@ class Sources:
                 demands={
                     each.name: _demand(each, lines[each.name], facts) for each in facts.served
                 },
+                cramped=cramped,
             ),
             policies=[self._policy(each, facts) for each in facts.served],
             served={each.name: each for each in facts.served},
@@ -141,6 +147,7 @@ class Sources:
             arrived=demand.arrivals(since=since, now=now) if since else {},
             wishes=wishes([each.model_id for each in served if each.live]),
             work={each.name: work_of(each.revision_id, lane=each.lane, now=now) for each in served},
+            hints=_hints(now),
         )
 
     def _policy(self, served: Served, facts: Facts) -> Policy:
@@ -222,7 +229,26 @@ def _demand(served: Served, line: Startable | Unread, facts: Facts) -> Demand | 
         waiting=tuple(facts.work[served.name].of_line(line.count)),
         oldest_s=max(0.0, oldest_s),
         arrived=facts.arrived.get(served.revision_id, 0),
+        hint=_hint(served, facts),
     )
+
+
+def _hints(now: datetime) -> Mapping[str, Hint]:
+    try:
+        return hints(now=now)
+    except DatabaseError as error:
+        # Whoever is warm stays a while without; all else goes on.
+        log.warning("announced calls not read", extra={"reason": str(error)})
+        return {}
+
+
+def _hint(served: Served, facts: Facts) -> views.Hint | None:
+    """What is announced of the revision that a coming call would be bound to. None for a model
+    that is paused or crashes."""
+    hint = facts.hints.get(served.model) if served.live else None
+    if hint is None or pauses.may_serve(served.revision_id, now=facts.now) is not None:
+        return None
+    return views.Hint(running=hint.running, queued=hint.queued, in_s=hint.in_s)
 
 
 def _state(worker: base.Worker, row: Present | None, run: Run | None) -> State:

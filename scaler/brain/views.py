@@ -62,4 +62,4 @@ class Observation:
     workers: tuple[Worker, ...] | Unread
     demands: Mapping[str, Demand | Unread]
     cramped: bool = False
-    """A worker that was ordered found no room, whatever the cards say."""
+    """A worker that was ordered found no room beside the others, whatever the cards say."""

@@ -28,6 +28,7 @@ def is_due(policy: Policy, demand: Demand) -> bool:
         and demand.hint.in_s <= early_s
         and not demand.waiting
         and policy.max_workers > 0
+        and policy.lane != "bulk"  # there each job has a worker of its own
     )
 
 

@@ -83,11 +83,13 @@ class Worker:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Problem:
-    """Something a person should know of. While it `blocks`, its revision gets no further worker."""
+    """Something a person should know of. While it `blocks`, its revision gets no further worker.
+    `no_room`: one was ordered, a card is free, and who is there leaves no room beside it."""
 
     words: str
     revision: str = ""
     blocks: bool = False
+    no_room: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -197,11 +197,13 @@ class LocalTarget:
             words = f"waits for a place to be free; {leaving} of {len(self._hired)} workers leave"
             return Problem(words=words, revision=revision.name)
         used = sum(each.revision.memory_mb for each in self._hired)
+        leaves = sum(each.revision.memory_mb for each in self._hired if each.told)
         if used + revision.memory_mb > self._memory_mb:
             return Problem(
                 words=f"needs {revision.memory_mb} MiB of memory; of {self._memory_mb:.0f} MiB"
                 f" for workers {used} are taken",
                 revision=revision.name,
+                no_room=used - leaves + revision.memory_mb > self._memory_mb,
             )
         return None
 

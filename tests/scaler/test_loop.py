@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 from django.db import OperationalError
@@ -12,14 +12,14 @@ from foldline.catalog.models import Revision
 from foldline.clock import database_now
 from foldline.fleet.models import ScalingDecision
 from foldline.fleet.policies import HISTORY, history, latest_decisions, wish
-from foldline.jobs import demand, pauses
+from foldline.jobs import demand, pauses, services
 from foldline.jobs.leading import lead
 from foldline.jobs.models import Job
 from scaler import loop as rounds
 from scaler.leading import DUTY, Leader
 from scaler.loop import Loop
 from scaler.sources import Sources
-from scaler.targets.base import Problem, Report
+from scaler.targets.base import Problem, Report, Wanted
 from tests.scaler.conftest import MakeJob, MakeRow, Notebook
 
 pytestmark = pytest.mark.django_db
@@ -210,3 +210,85 @@ def test_a_scaler_that_begins_blind_tells_no_zero(target: Notebook, toy: Revisio
     begin()
     assert decision_of(toy).desired == 2
     assert decision_of(toy).reason == "held at 2: the API server did not answer"
+
+
+@pytest.fixture
+def announced(
+    make_job: MakeJob,
+    make_row: MakeRow,
+    target: Notebook,
+    live_revision: Callable[..., Revision],
+) -> Revision:
+    """`alpha`, named by a job of `toy` that a worker is at; both places and the cards are ours."""
+    alpha = live_revision(name="alpha")
+    target.hire(1)
+    row = make_row(1)
+    job = make_job()
+    services.claim(revision_id=row.revision_id, owner=row.name, limit=1)
+    Job.objects.filter(id=job).update(next_models=["alpha"])
+    return alpha
+
+
+def test_what_is_only_announced_is_asked_for_last(
+    scaler: Loop,
+    target: Notebook,
+    announced: Revision,
+    make_job: MakeJob,
+    live_revision: Callable[..., Revision],
+) -> None:
+    """Also where the target knows of room that the brain knows nothing of."""
+    target.cards = ("place 1", "place 2", "place 3")
+    make_job(live_revision(name="beta"))
+    scaler.round()
+    assert {name: each.workers for name, each in target.last().items()} == {
+        "alpha@r1": 1,
+        "beta@r1": 1,
+        "toy@r1": 1,
+    }
+    assert list(target.last()) == ["toy@r1", "beta@r1", "alpha@r1"]
+
+
+def test_who_was_warmed_gives_way_to_a_worker_that_found_no_memory(
+    scaler: Loop,
+    target: Notebook,
+    announced: Revision,
+    make_job: MakeJob,
+    make_row: MakeRow,
+    monkeypatch: pytest.MonkeyPatch,
+    live_revision: Callable[..., Revision],
+) -> None:
+    target.cards = ("place 1", "place 2", "place 3")
+    scaler.round()
+    assert target.last()["alpha@r1"].workers == 1
+    target.hire(2, revision="alpha@r1", place=2)
+    make_row(2, revision=announced)
+    make_job(live_revision(name="beta"))
+    act = target.act
+
+    def no_memory(wanted: Sequence[Wanted]) -> Report:
+        act(wanted)
+        problem = Problem(words="needs memory", revision="beta@r1", no_room=True)
+        return Report(problems=(problem,))
+
+    monkeypatch.setattr(target, "act", no_memory)
+    scaler.round()
+    assert target.last()["alpha@r1"].workers == 1
+    scaler.round()
+    assert target.last()["alpha@r1"].workers == 0
+    assert target.last()["alpha@r1"].victims == ("here:2",)
+
+
+def test_a_warmed_worker_that_finds_no_memory_sends_no_other_away(
+    scaler: Loop, target: Notebook, announced: Revision, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem = Problem(words="needs memory", revision="alpha@r1", no_room=True)
+    act = target.act
+
+    def no_memory(wanted: Sequence[Wanted]) -> Report:
+        act(wanted)
+        return Report(problems=(problem,))
+
+    monkeypatch.setattr(target, "act", no_memory)
+    scaler.round()
+    scaler.round()
+    assert target.last()["alpha@r1"].workers == 1, "it is asked for again"

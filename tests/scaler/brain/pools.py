@@ -35,9 +35,7 @@ def policies(draw: st.DrawFn, *, name: str = "a") -> Policy:
     )
 
 
-hints = st.builds(
-    Hint, running=st.integers(0, 3), queued=st.integers(1, 3), in_s=st.floats(0, 400)
-)
+hints = st.builds(Hint, running=st.integers(0, 3), queued=st.integers(1, 3), in_s=st.floats(0, 400))
 demands = st.builds(
     Demand,
     waiting=st.lists(seconds, max_size=8).map(tuple),

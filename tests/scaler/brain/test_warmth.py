@@ -84,7 +84,8 @@ def beside(plan: Plan, *, workers: Sequence[Worker], models: set[str]) -> object
     return (
         {each.model: each.desired for each in plan.decisions if each.model in models},
         Counter(each.model for each in plan.starts if each.model in models),
-        {each.worker for each in (*plan.stops, *plan.drains) if each.worker in mine},
+        {each.worker for each in plan.stops if each.worker in mine}
+        | {each.worker for each in plan.drains if each.worker in mine},
     )
 
 
@@ -147,9 +148,7 @@ def test_announced_calls_never_bring_more_than_the_most_nor_a_second_worker(case
     plan = asked(told)
     gone = {*stops(plan), *(each.worker for each in plan.drains)}
     staying = Counter(
-        each.model
-        for each in case.workers
-        if each.state != "draining" and each.name not in gone
+        each.model for each in case.workers if each.state != "draining" and each.name not in gone
     )
     for each in rules:
         started = starts(plan).count(each.model)
@@ -174,9 +173,9 @@ def test_it_counts_once_however_many_announce_it(hint: Hint) -> None:
 
 def test_without_a_free_card_it_does_nothing() -> None:
     for state in ("busy", "loading", "draining", "idle"):
-        holder = worker("w1", "fold", "card-0", state, left_s=5.0)  # type: ignore[arg-type]  # a state
+        holder = worker("w1", "fold", "card-0", state, left_s=5.0)
         plan, after = look(1, holder, dock=Demand(hint=SOON))
-        assert not (plan.starts or plan.stops or plan.drains), state
+        assert (plan.starts, plan.stops, plan.drains) == ((), (), ()), state
         assert not after.warm
         assert "no card is free for that" in reason(plan, "dock")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ import psutil
 import pytest
 
 from foldline.catalog.models import Revision as Row
+from foldline.fleet.models import Worker
+from foldline.fleet.policies import latest_decisions
 from foldline.jobs.models import Attempt, Job
 from foldline.tenants.ledger import Kind
 from foldline.tenants.models import LedgerLine, Tenant
@@ -87,6 +90,10 @@ def test_memory_is_never_promised_twice(make_target: MakeTarget) -> None:
     assert (
         report.problems[0].words == "needs 100 MiB of memory; of 149 MiB for workers 100 are taken"
     )
+    assert report.problems[0].no_room
+    (first,) = (each.name for each in target.look().workers)
+    report = target.act([Wanted(revision=TOY, victims=(first,)), Wanted(revision=OTHER, workers=1)])
+    assert not report.problems[0].no_room, "who is there leaves"
 
 
 def test_only_named_victims_leave_and_no_more_than_must(make_target: MakeTarget) -> None:
@@ -219,3 +226,40 @@ def test_from_zero_to_a_job_done_and_back_to_zero(
         target.close(grace_s=5)
     assert [each.outcome for each in Attempt.objects.all()] == ["succeeded", "succeeded"], told
     assert not LedgerLine.objects.filter(kind=Kind.WASTED).exists()
+
+
+@pytest.mark.processes
+@pytest.mark.django_db(transaction=True)
+def test_an_announced_call_finds_its_worker_loaded_when_the_job_before_ends(
+    server: RedisServer, tenant: Tenant, live_revision: Callable[..., Row], told: list[str]
+) -> None:
+    sleepy, dice = (live_revision(folder=PLUGINS / name) for name in ("sleepy", "dice"))
+    target = LocalTarget(
+        places=2,
+        memory_mb=10_000,
+        write=lambda name, line: told.append(f"{name}| {line}"),
+        say=told.append,
+        environment=environment(),
+    )
+    scaler = Loop(target, Sources(target), leads=lambda: True)
+    try:
+        first = sleep(sleepy, tenant, 6.0)
+        Job.objects.filter(id=first.id).update(next_models=["dice", "ghost"])
+        scaler.round()
+        assert [each.revision for each in target.look().workers] == ["sleepy@r1"]
+        until(first, "running")
+        scaler.round()
+        assert [each.revision for each in target.look().workers] == ["sleepy@r1", "dice@r1"]
+        decision = latest_decisions([dice.pk])[dice.pk]
+        assert decision.reason == "warmed: 1 running job announced it"
+        warm = Worker.objects.filter(revision=dice, state="ready")
+        wait_until(warm.exists, what="\n".join(told))
+        until(first, "succeeded")
+        scaler.round()
+
+        second = until(sleep(dice, tenant, 0.0, dice=1), "succeeded")
+        assert second.started_at is not None
+        assert second.started_at - second.created_at < timedelta(seconds=1), "it was not cold"
+        assert Worker.objects.filter(revision=dice).count() == 1
+    finally:
+        target.close(grace_s=5)
