@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from scaler.brain import moves, reasons
 from scaler.brain.arbiter import arbitrate
@@ -35,7 +36,11 @@ def decide(
     unread = {model: why.why for model, why in seen.demands.items() if isinstance(why, Unread)}
     plan = Plan(
         decisions=reasons.explain(
-            turn, before=before, desired=desired, unread=unread, memory=memory
+            turn,
+            before=before,
+            desired=desired,
+            unread=unread,
+            memory=replace(memory, last_down=last_down),
         ),
         starts=tuple(turn.draft.starts),
         stops=tuple(turn.draft.stops),
