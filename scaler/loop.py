@@ -5,18 +5,17 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from uuid import UUID
 
 from django.db import DatabaseError, connection
 
-from foldline.fleet.peaks import peaks_of
 from foldline.fleet.policies import Decided, latest_decisions, record
 from foldline.jobs.demand import Served, claimable_ids
 from scaler.brain.decision import decide
 from scaler.brain.plan import Decision, Memory, Plan
-from scaler.pieces import piece_of
+from scaler.brain.views import Worker
 from scaler.probe import leave_sign
 from scaler.sources import Look, Sources, Tickets
 from scaler.targets.base import Problem, Report, Revision, Target, Wanted
@@ -32,7 +31,7 @@ Describe = Callable[[Served], Revision]
 
 
 def plain(served: Served) -> Revision:
-    """A revision as processes need it: no image and no card."""
+    """A revision as processes need it: no image."""
     return Revision(
         model=served.model,
         number=served.number,
@@ -109,26 +108,32 @@ class Loop:
     def _act(self, plan: Plan, look: Look) -> Report:
         if not isinstance(look.observation.workers, tuple):
             return Report()  # the workers cannot be seen: nobody is touched
-        going = defaultdict(list)
-        model_of = {each.name: each.model for each in look.observation.workers}
-        for name in [each.worker for each in plan.stops] + [each.worker for each in plan.drains]:
-            going[model_of[name]].append(name)
-        # What could not be read is not named, and so left as it is.
-        known = [each for each in plan.decisions if look.waiting[each.model] is not None]
         # In the order of their starts: what is only announced comes last.
         starts = [each.model for each in plan.starts]
-        known.sort(key=lambda each: starts.index(each.model) if each.model in starts else -1)
-        return self._target.act([self._wanted(each, going[each.model], look) for each in known])
+        orders = sorted(
+            plan.decisions,
+            key=lambda each: starts.index(each.model) if each.model in starts else -1,
+        )
+        return self._target.act([self._wanted(each, plan, look) for each in orders])
 
-    def _wanted(self, decision: Decision, going: Sequence[str], look: Look) -> Wanted:
+    def _wanted(self, decision: Decision, plan: Plan, look: Look) -> Wanted:
         served = look.served[decision.model]
+        revision = replace(
+            self._describe(served),
+            gpu=look.pieces[decision.model].request,
+            startup_s=look.start_s[decision.model],
+        )
+        if look.waiting[decision.model] is None:  # it could not be read: nobody is touched
+            return Wanted(revision=revision, hold=True)
+        mine = {each.name for each in _workers(look) if each.model == decision.model}
         jobs: Sequence[str] = ()
         if self._own_jobs and served.lane == "bulk":
             jobs = claimable_ids(served.revision_id, now=look.at, limit=MOST_BULK)
         return Wanted(
-            revision=self._describe(served),
+            revision=revision,
             workers=decision.desired,
-            victims=tuple(going),
+            victims=tuple(each.worker for each in plan.stops if each.worker in mine),
+            drains=tuple(each.worker for each in plan.drains if each.worker in mine),
             jobs=tuple(jobs),
         )
 
@@ -148,6 +153,11 @@ class Loop:
         self._told = now
 
 
+def _workers(look: Look) -> Sequence[Worker]:
+    workers = look.observation.workers
+    return workers if isinstance(workers, tuple) else ()
+
+
 def _stood(look: Look) -> Mapping[str, int]:
     """The last decision about each revision, whoever made it."""
     last = latest_decisions([each.revision_id for each in look.served.values()])
@@ -165,7 +175,6 @@ def _decided(
     that nothing was decided about before, and no zero is told of it."""
     blind = not isinstance(look.observation.workers, tuple)
     starts = [each.model for each in plan.starts]
-    peaks = peaks_of([each.revision_id for each in look.served.values()])
     found = []
     for each in plan.decisions:
         if blind and each.model not in known:
@@ -185,7 +194,7 @@ def _decided(
                 running=look.running[each.model],
                 ready=counted.ready,
                 unacked=counted.unacked,
-                piece=piece_of(peaks[look.served[each.model].revision_id]),
+                piece=look.pieces[each.model].told,
             )
         )
     return found

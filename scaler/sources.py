@@ -17,6 +17,7 @@ from uuid import UUID
 from django.db import DatabaseError
 
 from foldline.clock import database_now
+from foldline.fleet.peaks import Peak, peaks_of
 from foldline.fleet.policies import Wish, wishes
 from foldline.fleet.selectors import Present, present
 from foldline.forecasts.hints import Hint, hints
@@ -28,8 +29,9 @@ from foldline.jobs.tickets import BrokerUnavailable
 from scaler.brain import views
 from scaler.brain.policy import Floor, Policy
 from scaler.brain.views import Demand, Observation, State, Unread, Worker
+from scaler.pieces import Piece, piece_of, start_s
 from scaler.targets import base
-from scaler.targets.base import Problem, Seen, Target, Unseen
+from scaler.targets.base import Flavour, Problem, Seen, Target, Unseen
 
 log = logging.getLogger(__name__)
 
@@ -57,6 +59,10 @@ class Look:
     """Jobs that could be started now; None where they could not be counted."""
     running: Mapping[str, int]
     tickets: Mapping[str, Tickets]
+    pieces: Mapping[str, Piece]
+    """What the next worker of each gets of a card."""
+    start_s: Mapping[str, int]
+    """How long its start may take by what was measured; 0 while nothing was."""
     problems: Sequence[Problem] = ()
 
 
@@ -70,6 +76,7 @@ class Facts:
     runs: Mapping[str, Run]
     arrived: Mapping[UUID, int]
     wishes: Mapping[UUID, Wish]
+    peaks: Mapping[UUID, Peak]
     work: Mapping[str, Work] = field(default_factory=dict)
     hints: Mapping[str, Hint] = field(default_factory=dict)
     """By the names of models."""
@@ -77,19 +84,19 @@ class Facts:
 
 class Sources:
     """Looks again and again. It remembers since when each worker does what it does, and when
-    the last look was. `share`: the part of a card that each worker holds. `haste`: how many times
-    more a second of waiting is worth here than the admin's number says."""
+    the last look was. `flavour`: how cards are handed out here. `haste`: how many times more a
+    second of waiting is worth here than the admin's number says."""
 
     def __init__(
         self,
         target: Target,
         *,
-        share: float = 1.0,
+        flavour: Flavour = "whole",
         haste: float = 1.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._target, self._clock = target, clock
-        self._share, self._haste = share, haste
+        self._flavour, self._haste = flavour, haste
         self._since: dict[str, tuple[str, float]] = {}
         self._looked_at: datetime | None = None
 
@@ -100,6 +107,7 @@ class Sources:
         facts = self._facts()
         lines = {each.name: _line(each, seen=seen, now=facts.now) for each in facts.served}
         workers = self._workers(seen, facts)
+        pieces = {each.name: self._piece(each, facts) for each in facts.served}
         return Look(
             at=facts.now,
             observation=Observation(
@@ -110,7 +118,10 @@ class Sources:
                 },
                 cramped=cramped,
             ),
-            policies=[self._policy(each, facts) for each in facts.served],
+            policies=[
+                self._policy(each, facts, share=_share(seen, each, pieces[each.name]))
+                for each in facts.served
+            ],
             served={each.name: each for each in facts.served},
             waiting={
                 name: line.count if isinstance(line, Startable) else None
@@ -118,6 +129,13 @@ class Sources:
             },
             running=_running(facts),
             tickets={each.name: _tickets(each.queue) for each in facts.served},
+            pieces=pieces,
+            start_s={
+                each.name: start_s(
+                    facts.peaks[each.revision_id], load_timeout_s=each.load_timeout_s
+                )
+                for each in facts.served
+            },
             problems=seen.problems,
         )
 
@@ -145,26 +163,32 @@ class Sources:
             runs=demand.runs(),
             # A clock that was set back shows no arrivals, not all of them.
             arrived=demand.arrivals(since=since, now=now) if since else {},
-            wishes=wishes([each.model_id for each in served if each.live]),
+            wishes=wishes([each.model_id for each in served]),
+            peaks=peaks_of([each.revision_id for each in served]),
             work={each.name: work_of(each.revision_id, lane=each.lane, now=now) for each in served},
             hints=_hints(now),
         )
 
-    def _policy(self, served: Served, facts: Facts) -> Policy:
-        wish = facts.wishes.get(served.model_id, Wish()) if served.live else Wish()
+    def _piece(self, served: Served, facts: Facts) -> Piece:
+        return piece_of(
+            facts.peaks[served.revision_id],
+            wish=facts.wishes[served.model_id],
+            flavour=self._flavour,
+        )
+
+    def _policy(self, served: Served, facts: Facts, *, share: float) -> Policy:
+        wish = facts.wishes[served.model_id] if served.live else Wish()
         work = facts.work[served.name]
         lane: base.Lane = served.lane  # type: ignore[assignment]  # the catalog's choices
         return Policy(
             model=served.name,
-            share=self._share,
+            share=share,
             cold_s=SPAWN_S + work.cold_s(load_timeout_s=served.load_timeout_s),
             lane=lane,
             omega=wish.omega * self._haste,
             min_workers=wish.least,
             max_workers=wish.most,
-            floor=Floor(
-                workers=wish.floor_workers, after_s=wish.floor_after_s, step_s=wish.floor_step_s
-            ),
+            floor=Floor(workers=wish.right, after_s=wish.floor_after_s, step_s=wish.floor_step_s),
         )
 
     def _workers(self, seen: Seen, facts: Facts) -> tuple[Worker, ...]:
@@ -208,6 +232,12 @@ class Sources:
                 self._since[each.name] = "idle", now
                 renewed.add(each.name)
         return [replace(each, for_s=0.0) if each.name in renewed else each for each in workers]
+
+
+def _share(seen: Seen, served: Served, piece: Piece) -> float:
+    """Of a card, that a worker counts as: as long as there are some, the next is like them."""
+    there = [each.share for each in seen.of(served.name) if each.holds]
+    return there[0] if there else piece.request.share
 
 
 def _line(served: Served, *, seen: Seen, now: datetime) -> Startable | Unread:

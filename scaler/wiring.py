@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -18,7 +18,7 @@ from scaler.loop import Loop, plain
 from scaler.probe import is_alive
 from scaler.sources import Sources
 from scaler.targets.advise import AdviseTarget
-from scaler.targets.base import Revision, Seen, Unseen, Wanted
+from scaler.targets.base import Revision, Seen, Target, Unseen
 from scaler.targets.local import LocalTarget, memory_mb
 
 if TYPE_CHECKING:
@@ -48,18 +48,18 @@ def local(closing: ExitStack) -> Loop:
 
 def kubernetes(closing: ExitStack) -> Loop:
     target, leads = _in_cluster(closing)
-    return Loop(target, Sources(target), leads=leads, describe=in_pod, own_jobs=True)
+    return _for_pods(target, leads)
 
 
 def advise(closing: ExitStack) -> Loop:
-    """Only says how many. In a cluster it keeps the Deployments for somebody else to scale."""
+    """Only says how many. In a cluster it keeps the Deployments for somebody else to scale, and
+    sends the Jobs of the lane `bulk`, of which there is no number to scale."""
     if "KUBERNETES_SERVICE_HOST" in os.environ:
         cluster, leads = _in_cluster(closing)
-        target = AdviseTarget(look=cluster.look, write=lambda wanted: _tend(cluster, wanted))
-        return Loop(target, Sources(target), leads=leads, describe=in_pod)
+        return _for_pods(AdviseTarget(look=cluster.look, keep=cluster.tend), leads)
     leader = Leader()
     closing.callback(leader.end)
-    nobody = AdviseTarget(look=_unseen, write=lambda _wanted: None)
+    nobody = AdviseTarget(look=_unseen)
     return Loop(nobody, Sources(nobody), leads=leader)
 
 
@@ -67,12 +67,13 @@ def _unseen() -> Seen:
     raise Unseen("no cluster is configured here")
 
 
-def _tend(cluster: KubernetesTarget, wanted: Sequence[Wanted]) -> None:
-    cluster.tend(wanted)
+def _for_pods(target: Target, leads: Callable[[], bool]) -> Loop:
+    sources = Sources(target, flavour=settings.GPU_FLAVOUR)
+    return Loop(target, sources, leads=leads, describe=in_pod, own_jobs=True)
 
 
 def in_pod(served: Served) -> Revision:
-    """A revision with the image of its runtime. Each worker holds a whole card."""
+    """A revision with the image of its runtime."""
     return replace(plain(served), image=settings.WORKER_IMAGES.get(served.runtime, ""))
 
 
@@ -91,7 +92,7 @@ def _in_cluster(closing: ExitStack) -> tuple[KubernetesTarget, Callable[[], bool
     closing.callback(elector.end)
     door = Door(connect(), namespace=namespace, timeout_s=DOOR_S, leads_for_s=elector.leads_for_s)
     cluster = Cluster(flavour=settings.GPU_FLAVOUR, node_labels=settings.GPU_NODES)
-    target = KubernetesTarget(door, cluster=cluster, quiesce=Quiescing())
+    target = KubernetesTarget(door, cluster=cluster, consumers=Quiescing())
     return target, lambda: elector.leads_for_s() > 0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from scaler.brain import moves, reasons, warmth
 from scaler.brain.arbiter import arbitrate
@@ -38,7 +39,11 @@ def decide(
     unread = {model: why.why for model, why in seen.demands.items() if isinstance(why, Unread)}
     plan = Plan(
         decisions=reasons.explain(
-            turn, before=before, desired=desired, unread=unread, memory=memory, warm=warm
+            turn,
+            before=before,
+            desired=desired,
+            unread=unread,
+            memory=replace(memory, last_down=last_down, warm=warm),
         ),
         starts=tuple(turn.draft.starts),
         stops=tuple(turn.draft.stops),

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from scaler.brain.arbiter import EPS, floors_too_high, guaranteed
+from scaler.brain.arbiter import floors_too_high, guaranteed
 from scaler.brain.demand import Habit, look
 from scaler.brain.draft import Draft
 from scaler.brain.elastic import Bid, Crew, bid, kept
+from scaler.brain.placement import EPS
 from scaler.brain.plan import Memory
 from scaler.brain.policy import Policy
 from scaler.brain.views import Demand, Observation, Worker

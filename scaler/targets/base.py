@@ -10,7 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
-Lane = Literal["online", "long", "bulk"]
+from scaler.brain.policy import Lane
+
+Flavour = Literal["whole", "hami", "mig", "time-sliced", "mps"]
 Phase = Literal["pending", "loading", "ready", "ending", "failed"]
 
 
@@ -63,7 +65,8 @@ class Revision:
 class Worker:
     """One worker as the target sees it, from its order until it has left.
 
-    All but `failed` hold their share of `cards`; a pending one's cards are not known yet.
+    `ending`: it was told to leave, takes no more jobs and goes when it has none. All but `failed`
+    hold their share of `cards`; a pending one's cards are not known yet.
     `for_s` are seconds in this phase, by the target's own steady clock.
     """
 
@@ -108,15 +111,19 @@ class Seen:
 class Wanted:
     """How many workers a revision should have.
 
-    `victims` are idle workers that may leave, the first one first; with fewer than must go, the
-    others stay. In the lane `bulk` there is a worker for each of `jobs`, which ends with it, and
-    `workers` is not looked at.
+    `victims` are idle workers that may leave, the first one first; `drains` leave when they have
+    no job, and take no further one. Neither counts among `workers`, and with fewer than must go
+    the others stay. Where each job of the lane `bulk` has a worker of its own, `jobs` names them
+    all and `workers` is not looked at. With `hold` no worker comes or goes: not all is known of
+    the revision.
     """
 
     revision: Revision
     workers: int = 0
     victims: tuple[str, ...] = ()
+    drains: tuple[str, ...] = ()
     jobs: tuple[str, ...] = ()
+    hold: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

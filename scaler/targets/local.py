@@ -64,8 +64,9 @@ def memory_mb() -> int:
 
 
 def worker_command(revision: Revision) -> tuple[str, ...]:
-    """How a worker of a revision is started."""
-    return (sys.executable, "-m", "tasks.worker", revision.name)
+    """How a worker of a revision is started. In the lane `bulk` it leaves after a job."""
+    once = ("--once",) if revision.lane == "bulk" else ()
+    return (sys.executable, "-m", "tasks.worker", revision.name, *once)
 
 
 class LocalTarget:
@@ -102,6 +103,7 @@ class LocalTarget:
 
     def act(self, wanted: Sequence[Wanted]) -> Report:
         done: list[str] = []
+        wanted = [each for each in wanted if not each.hold]
         for each in wanted:
             done += [f"{each.revision.name}: {name} leaves" for name in self._let_go(each)]
         problems = []
@@ -176,7 +178,7 @@ class LocalTarget:
 
     def _let_go(self, wanted: Wanted) -> Iterator[str]:
         staying = {each.name: each for each in self._staying(wanted.revision.name)}
-        for name in [name for name in wanted.victims if name in staying]:
+        for name in [name for name in (*wanted.drains, *wanted.victims) if name in staying]:
             if len(self._staying(wanted.revision.name)) <= wanted.workers:
                 return
             self._tell(staying[name])
@@ -217,7 +219,7 @@ class LocalTarget:
             command=self._command(revision),
             # Its job is taken up again from the database; an orphan would compute it for nobody.
             orphan_signal=signal.SIGKILL,
-            environment=self._environment,
+            environment={**self._environment, "FOLDLINE_SHARE": f"{revision.gpu.share:g}"},
         )
         hired = Hired(
             revision=revision,

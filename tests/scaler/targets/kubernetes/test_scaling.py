@@ -130,7 +130,7 @@ def test_a_scale_in_waits_until_the_costs_have_reached_the_controller(
         patch.setattr("scaler.targets.kubernetes.leaving.time.sleep", _noted(stub_only))
         target.act([wants(1, min(names))])
     writes = [call.split("/")[-1] for call in stub_only.calls if not call.startswith("GET")]
-    assert writes == [min(names), "slept 0.5", "scale", "events"]
+    assert writes == [min(names), min(names), "slept 0.5", "scale", "events"]
 
 
 def _noted(stub: ApiStub) -> Callable[[float], None]:
