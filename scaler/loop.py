@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -12,19 +13,24 @@ from uuid import UUID
 from django.db import DatabaseError, connection
 
 from foldline.fleet.policies import Decided, latest_decisions, record
+from foldline.fleet.services import note_placing
 from foldline.jobs.demand import Served, claimable_ids
 from scaler.brain.decision import decide
 from scaler.brain.plan import Decision, Memory, Plan
 from scaler.brain.views import Worker
 from scaler.probe import leave_sign
 from scaler.sources import Look, Sources, Tickets
-from scaler.targets.base import Problem, Report, Revision, Target, Wanted
+from scaler.targets.base import Prepares, Problem, Report, Revision, Target, Wanted
 
 log = logging.getLogger(__name__)
 
 TICK_S = 2.0
 WAKE_S = 0.5
 MOST_BULK = 50
+PREPARE_S = 30.0
+"""Weights are seen to no more often than this."""
+AHEAD = ("hot", "hourly")
+"""The tiers whose weights belong on the node before a job comes."""
 
 Describe = Callable[[Served], Revision]
 """What a target must know to run workers of a revision."""
@@ -69,6 +75,8 @@ class Loop:
         self._waited_for: set[UUID] = set()
         self._told: dict[str, str] = {}
         self._cramped = False
+        self._prepared_at = -math.inf
+        self._placed: set[str] = set()
 
     def run(self, stop: threading.Event) -> None:
         """Round after round until `stop` is set. A database that is away ends no scaler."""
@@ -100,7 +108,10 @@ class Loop:
         self._cramped = any(
             each.no_room and each.revision not in self._memory.warm for each in report.problems
         )
-        self._tell(report.problems)
+        self._tell((*report.problems, *self._prepare(plan, look).problems))
+        if new := {k: v for k, v in look.placing.items() if k not in self._placed}:
+            note_placing(new)
+        self._placed = set(look.placing)
         record(_decided(plan, look, report, known=before.desired), now=look.at)
         self._without = [look.served[each.model] for each in plan.decisions if not each.desired]
         return plan
@@ -115,6 +126,15 @@ class Loop:
             key=lambda each: starts.index(each.model) if each.model in starts else -1,
         )
         return self._target.act([self._wanted(each, plan, look) for each in orders])
+
+    def _prepare(self, plan: Plan, look: Look) -> Report:
+        """Have the weights of what is often called where its workers may come."""
+        now = self._clock()
+        if not isinstance(self._target, Prepares) or 0 <= now - self._prepared_at < PREPARE_S:
+            return Report()
+        self._prepared_at = now
+        often = (look.served[each.model] for each in plan.decisions if each.tier in AHEAD)
+        return self._target.prepare([self._describe(each) for each in often if each.live])
 
     def _wanted(self, decision: Decision, plan: Plan, look: Look) -> Wanted:
         served = look.served[decision.model]

@@ -20,6 +20,7 @@ from foldline.clock import database_now
 from foldline.fleet.peaks import Peak, peaks_of
 from foldline.fleet.policies import Wish, wishes
 from foldline.fleet.selectors import Present, present
+from foldline.fleet.weights_ahead import wrong_weights
 from foldline.forecasts.hints import Hint, hints
 from foldline.forecasts.work import Work, work_of
 from foldline.jobs import demand, pauses, tickets
@@ -64,6 +65,8 @@ class Look:
     start_s: Mapping[str, int]
     """How long its start may take by what was measured; 0 while nothing was."""
     problems: Sequence[Problem] = ()
+    placing: Mapping[str, Mapping[str, str | float]] = field(default_factory=dict)
+    """By the names of workers: the node, and the seconds before their processes ran."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,7 +139,8 @@ class Sources:
                 )
                 for each in facts.served
             },
-            problems=seen.problems,
+            problems=(*seen.problems, *_wrong_weights(facts.served)),
+            placing=_placing(seen, facts),
         )
 
     def with_jobs(self, served: Sequence[Served]) -> set[UUID]:
@@ -238,6 +242,24 @@ def _share(seen: Seen, served: Served, piece: Piece) -> float:
     """Of a card, that a worker counts as: as long as there are some, the next is like them."""
     there = [each.share for each in seen.of(served.name) if each.holds]
     return there[0] if there else piece.request.share
+
+
+def _wrong_weights(served: Sequence[Served]) -> Sequence[Problem]:
+    """No worker ever loads them: it checks the same hashes first. So nothing is held for it."""
+    names = {each.revision_id: each.name for each in served}
+    return [
+        Problem(words=words, revision=names[revision_id])
+        for revision_id, sentences in wrong_weights(names).items()
+        for words in sentences
+    ]
+
+
+def _placing(seen: Seen, facts: Facts) -> Mapping[str, Mapping[str, str | float]]:
+    return {
+        facts.rows[each.name].name: {"node": each.node, **dict(each.placing)}
+        for each in seen.workers
+        if each.placing and each.name in facts.rows
+    }
 
 
 def _line(served: Served, *, seen: Seen, now: datetime) -> Startable | Unread:

@@ -8,7 +8,6 @@ reviewed (EX_CONFIG).
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import signal
 import socket
@@ -30,8 +29,6 @@ from model_plugins.manifest import ManifestError, read_manifest  # noqa: E402
 from tasks.cards import visible_card  # noqa: E402
 from tasks.host import PluginSpec, make_undumpable  # noqa: E402
 from tasks.launch import EX_CONFIG, Launch  # noqa: E402
-
-NAME = re.compile(r"(?P<model>[a-z][a-z0-9_]*)(@r?(?P<number>[0-9]+))?")
 
 
 class NothingToServe(Exception):
@@ -58,14 +55,14 @@ def main(arguments: list[str]) -> int:
 
 
 def _assignment(arguments: list[str]) -> Assignment:
-    match = NAME.fullmatch(arguments[0]) if len(arguments) == 1 else None
-    if match is None:
+    try:
+        model, number = fleet.named(" ".join(arguments))
+    except NoRevision as error:
         raise NothingToServe(
             "say which model: python -m tasks.worker MODEL, or MODEL@r2 (and --once)."
-        )
-    number = int(match["number"]) if match["number"] else None
+        ) from error
     try:
-        return fleet.assignment(match["model"], number=number)
+        return fleet.assignment(model, number=number)
     except NoRevision as error:
         raise NothingToServe(f"{arguments[0]} has no live revision. {error.__doc__}") from error
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 from scaler.brain.policy import Lane
 
@@ -78,6 +78,8 @@ class Worker:
     cards: tuple[str, ...] = ()
     node: str = ""
     for_s: float = 0.0
+    placing: tuple[tuple[str, float], ...] = ()
+    """Seconds from its order until its process ran, by phase, once it runs."""
 
     @property
     def holds(self) -> bool:
@@ -146,3 +148,13 @@ class Target(Protocol):
         """First those who leave, then those who come, in the order given, as far as cards are
         free. A revision that is not named is left as it is. Raises nothing of the target's:
         what failed is held and told."""
+
+
+@runtime_checkable
+class Prepares(Protocol):
+    """What a target may do beside: have weights where workers may come, before they do."""
+
+    def prepare(self, revisions: Sequence[Revision]) -> Report:
+        """Let their weights be read and checked wherever that was not done lately; returns at
+        once. What is found is kept in the database by whoever reads. Raises nothing of the
+        target's."""

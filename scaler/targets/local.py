@@ -18,6 +18,7 @@ from pathlib import Path
 from foldline.ops.programs import Child, Program
 from foldline.ops.supervisor import LONGEST_PAUSE_S, describe
 from scaler.targets.base import Problem, Report, Revision, Seen, Wanted, Worker
+from scaler.targets.weights_ahead import Reader
 
 QUICK_S = 30.0
 """A worker that failed sooner than this delays the next one of its revision."""
@@ -89,6 +90,7 @@ class LocalTarget:
         self._places = tuple(f"place {number}" for number in range(1, places + 1))
         self._memory_mb, self._write, self._say = memory_mb * MEMORY_PART, write, say
         self._command, self._environment, self._clock = command, environment or {}, clock
+        self._reader = Reader(write=write, environment=environment)
         self._hired: list[Hired] = []
         self._failed: dict[str, Failed] = {}
 
@@ -117,6 +119,10 @@ class LocalTarget:
                 done.append(f"{each.revision.name}: {self._start(each.revision).name} starts")
         return Report(done=tuple(done), problems=tuple(problems))
 
+    def prepare(self, revisions: Sequence[Revision]) -> Report:
+        """See `Prepares.prepare`."""
+        return self._reader.prepare(revisions)
+
     def processes(self) -> Sequence[int]:
         """The process ids of all workers, those that leave as well."""
         return [each.child.process.pid for each in self._hired]
@@ -129,6 +135,7 @@ class LocalTarget:
         """Let everybody finish and leave; after `grace_s` (None: as long as its job may run)
         whoever is still there is killed."""
         began = self._clock()
+        self._reader.close()
         for each in self._hired:
             self._tell(each)
         for each in self._hired:

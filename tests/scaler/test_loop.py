@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 
 import pytest
 from django.db import OperationalError
 
 from foldline.catalog.models import Revision
 from foldline.clock import database_now
-from foldline.fleet.models import ScalingDecision
+from foldline.fleet.models import NodeWeights, ScalingDecision
 from foldline.fleet.policies import HISTORY, history, latest_decisions, wish
 from foldline.jobs import demand, pauses, services
 from foldline.jobs.leading import lead
 from foldline.jobs.models import Job
 from scaler import loop as rounds
+from scaler.brain.demand import Habit
 from scaler.leading import DUTY, Leader
-from scaler.loop import Loop
+from scaler.loop import PREPARE_S, Loop
 from scaler.sources import Sources
+from scaler.targets import base
 from scaler.targets.base import Problem, Report, Wanted
 from tests.scaler.conftest import MakeJob, MakeRow, Notebook
 
@@ -292,3 +295,57 @@ def test_a_warmed_worker_that_finds_no_memory_sends_no_other_away(
     scaler.round()
     scaler.round()
     assert target.last()["alpha@r1"].workers == 1, "it is asked for again"
+
+
+@dataclass(kw_only=True)
+class Preparing(Notebook):
+    """Also has weights read ahead."""
+
+    prepared: list[list[str]] = field(default_factory=list)
+
+    def prepare(self, revisions: Sequence[base.Revision]) -> Report:
+        self.prepared.append([each.name for each in revisions])
+        return Report()
+
+
+def test_weights_of_hot_and_hourly_models_are_read_ahead_now_and_then(
+    clock: list[float], toy: Revision, live_revision: Callable[..., Revision]
+) -> None:
+    live_revision(name="seldom")
+    target = Preparing()
+    scaler = Loop(
+        target,
+        Sources(target, clock=lambda: clock[0]),
+        leads=lambda: True,
+        clock=lambda: clock[0],
+    )
+    scaler.round()
+    assert target.prepared == [[]], "nothing is known of either yet"
+    hourly = Habit(gaps=(3600.0,) * 5)
+    scaler._memory = replace(scaler._memory, habits={"toy@r1": hourly})
+    scaler.round()
+    assert len(target.prepared) == 1, "not with every look"
+    clock[0] += PREPARE_S
+    scaler.round()
+    assert target.prepared[1:] == [["toy@r1"]]
+
+
+def test_wrong_weights_on_a_node_stand_beside_the_decision(scaler: Loop, toy: Revision) -> None:
+    trouble = "The weights 'main' of toy are not the reviewed ones"
+    NodeWeights.objects.create(revision=toy, node="gpu-1", at=database_now(), trouble=trouble)
+    scaler.round()
+    [warning] = decision_of(toy).warnings
+    assert warning == f"its weights cannot be used on the node gpu-1: {trouble}"
+
+
+def test_what_a_pod_waited_for_is_kept_with_its_worker(
+    scaler: Loop, target: Notebook, make_row: MakeRow
+) -> None:
+    target.hire(1)
+    row = make_row(1)
+    waited = (("schedule", 2.0), ("image", 40.0))
+    target.crew[0] = replace(target.crew[0], node="gpu-1", placing=waited)
+    scaler.round()
+    scaler.round()
+    row.refresh_from_db()
+    assert row.placing == {"node": "gpu-1", "schedule": 2.0, "image": 40.0}

@@ -122,6 +122,8 @@ class TestServing:
         row = Worker.objects.get()
         assert row.pid == sleepy.process.pid
         assert row.load_seconds["total"] > 0
+        assert row.load_seconds["start_worker"] > 0, "its own process, up to the load"
+        assert {"start_process", "check_weights", "import", "load"} <= set(row.load_seconds)
         sleepy.drain()
         assert sleepy.exit_code() == 0
         row = Worker.objects.get()

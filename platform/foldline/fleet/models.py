@@ -35,6 +35,12 @@ class Worker(models.Model):
     started_at = models.DateTimeField()
     last_seen = models.DateTimeField()
     load_seconds = models.JSONField(default=dict, help_text="Seconds of loading, by phase.")
+    placing = models.JSONField(
+        null=True,
+        blank=True,
+        help_text="As the scaler saw it: its node, and the seconds it waited for that and its"
+        " image.",
+    )
     peak_memory_bytes = models.PositiveBigIntegerField(default=0)
     peak_gpu_bytes = models.PositiveBigIntegerField(
         default=0, db_default=0, help_text="The most it held of its card; 0 unknown."
@@ -169,3 +175,24 @@ class ScalingDecision(models.Model):
 
     def __str__(self) -> str:
         return f"{self.revision}: {self.desired}"
+
+
+class NodeWeights(models.Model):
+    """The weights of a revision as they were found on one node, ahead of any worker."""
+
+    revision = models.ForeignKey(
+        Revision, on_delete=models.CASCADE, related_name="+", db_index=False
+    )
+    node = models.CharField(max_length=253)
+    at = models.DateTimeField(help_text="When they were read last.")
+    size_bytes = models.PositiveBigIntegerField(default=0)
+    seconds = models.FloatField(default=0.0)
+    trouble = models.TextField(blank=True, help_text="Empty: as reviewed.")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["revision", "node"], name="weights_once_per_node")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.revision} on {self.node}"

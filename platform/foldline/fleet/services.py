@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -36,6 +37,17 @@ class Assignment:
 
 class NoRevision(Exception):
     """There is no such model or revision, or it is a draft: set it live in the admin first."""
+
+
+_NAME = re.compile(r"(?P<model>[a-z][a-z0-9_]*)(@r?(?P<number>[0-9]+))?")
+
+
+def named(text: str) -> tuple[str, int | None]:
+    """Model and number of `MODEL` or `MODEL@r2`. Raises NoRevision."""
+    match = _NAME.fullmatch(text)
+    if match is None:
+        raise NoRevision
+    return match["model"], int(match["number"]) if match["number"] else None
 
 
 def assignment(model: str, *, number: int | None = None) -> Assignment:
@@ -91,6 +103,12 @@ def report(worker_id: UUID, **changes: Any) -> None:
     with transaction.atomic():
         Worker.objects.filter(id=worker_id).update(last_seen=now, **changes)
         settle_gone(id=worker_id, now=now)
+
+
+def note_placing(placing: Mapping[str, Mapping[str, str | float]]) -> None:
+    """Of workers by name: their node, and the seconds before their processes ran. Once of each."""
+    for name, told in placing.items():
+        Worker.objects.filter(name=name, placing=None).update(placing=dict(told))
 
 
 def bury_silent_workers(*, before: datetime) -> int:

@@ -18,7 +18,9 @@ LEAVES = "foldline.io/leaves"
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 
 WORKERS = f"{PART_OF}=foldline,{NAME}=worker"
-"""The label selector of everything this target makes."""
+"""The label selector of all workers this target makes."""
+WEIGHTS = f"{PART_OF}=foldline,{NAME}=weights"
+"""And of the Jobs that read weights on a node ahead of them."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
+from itertools import pairwise
 
 from scaler.targets.base import Phase, Problem
 from scaler.targets.kubernetes.cluster import CARDS, LEAVES, MODEL, REVISION, SHARE, Cluster
@@ -63,6 +65,26 @@ def phase(pod: Object) -> Phase | None:
         return "pending"
     ready = any(each["type"] == "Ready" and each["status"] == "True" for each in _conditions(pod))
     return "ready" if ready else "loading"
+
+
+def placing(pod: Object) -> tuple[tuple[str, float], ...]:
+    """What it waited for a node, and for its image, in the server's whole seconds; () until its
+    worker runs, and for one that was started again."""
+    scheduled = next(
+        (each.get("lastTransitionTime") for each in _conditions(pod) if _is_scheduled(each)), None
+    )
+    for container in pod.get("status", {}).get("containerStatuses", []):
+        began = container.get("state", {}).get("running", {}).get("startedAt")
+        made = pod["metadata"].get("creationTimestamp")
+        if scheduled and began and made and not container.get("restartCount"):
+            times = [datetime.fromisoformat(each) for each in (made, scheduled, began)]
+            waited = [max(0.0, (b - a).total_seconds()) for a, b in pairwise(times)]
+            return (("schedule", waited[0]), ("image", waited[1]))
+    return ()
+
+
+def _is_scheduled(condition: Object) -> bool:
+    return bool(condition["type"] == "PodScheduled" and condition["status"] == "True")
 
 
 def leaves(pod: Object) -> bool:

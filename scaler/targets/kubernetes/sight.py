@@ -142,6 +142,7 @@ def _place(
                 cards=(cards or ()) if node else (),
                 node=node,
                 for_s=ages.of(pods.uid(pod), phase),
+                placing=pods.placing(pod),
             )
         )
     return workers, homeless

@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from scaler.targets.base import Report, Seen, Unseen, Wanted
+from scaler.targets.base import Report, Revision, Seen, Unseen, Wanted
+from scaler.targets.kubernetes.ahead import prepare
 from scaler.targets.kubernetes.cluster import Cluster
 from scaler.targets.kubernetes.door import Door
 from scaler.targets.kubernetes.faults import Fault
@@ -46,6 +47,10 @@ class KubernetesTarget:
     def tend(self, wanted: Sequence[Wanted]) -> Report:
         """Make and renew the Deployments, for somebody else to scale, and send the Jobs."""
         return self._round(wanted).run(scale=False)
+
+    def prepare(self, revisions: Sequence[Revision]) -> Report:
+        """See `Prepares.prepare`."""
+        return prepare(self._door, revisions, cluster=self._cluster)
 
     def _round(self, wanted: Sequence[Wanted]) -> Round:
         return Round(
