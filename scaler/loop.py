@@ -109,12 +109,15 @@ class Loop:
             each.no_room and each.revision not in self._memory.warm for each in report.problems
         )
         self._tell((*report.problems, *self._prepare(plan, look).problems))
-        if new := {k: v for k, v in look.placing.items() if k not in self._placed}:
-            note_placing(new)
-        self._placed = set(look.placing)
+        self._note_placing(look)
         record(_decided(plan, look, report, known=before.desired), now=look.at)
         self._without = [look.served[each.model] for each in plan.decisions if not each.desired]
         return plan
+
+    def _note_placing(self, look: Look) -> None:
+        """What new workers waited for before they ran."""
+        note_placing({k: v for k, v in look.placing.items() if k not in self._placed})
+        self._placed = set(look.placing)
 
     def _act(self, plan: Plan, look: Look) -> Report:
         if not isinstance(look.observation.workers, tuple):

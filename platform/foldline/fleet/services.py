@@ -108,7 +108,7 @@ def report(worker_id: UUID, **changes: Any) -> None:
 def note_placing(placing: Mapping[str, Mapping[str, str | float]]) -> None:
     """Of workers by name: their node, and the seconds before their processes ran. Once of each."""
     for name, told in placing.items():
-        Worker.objects.filter(name=name, placing=None).update(placing=dict(told))
+        Worker.objects.filter(name=name, placing__isnull=True).update(placing=dict(told))
 
 
 def bury_silent_workers(*, before: datetime) -> int:

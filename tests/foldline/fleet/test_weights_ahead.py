@@ -1,4 +1,4 @@
-"""Weights that are on a node before a worker: read, checked by hash, and told where they are wrong."""
+"""Weights on a node before a worker comes: read, checked by hash, and told if they are wrong."""
 
 from __future__ import annotations
 
