@@ -29,7 +29,7 @@ WEIGHTS = b"w" * 1_000_000
 def file(tmp_path: Path, settings: Settings) -> Path:
     """A weight file in a package of a runtime of its own."""
     settings.HOME = tmp_path / "home"
-    runtime = settings.HOME / "runtimes" / "plain"
+    runtime = tmp_path / "home" / "runtimes" / "plain"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", runtime], check=True)
     [packages] = runtime.glob("lib/python*/site-packages")
     (packages / "heavy").mkdir()

@@ -19,11 +19,12 @@ def test_the_weights_of_each_revision_are_read_once_and_one_at_a_time() -> None:
         command=lambda revision: (sys.executable, "-c", f"print({revision.name!r})"),
     )
     try:
-        done: list[str] = []
-        wait_until(lambda: done.extend(reader.prepare([TOY, OTHER]).done) or len(told) == 2)
+        assert reader.prepare([TOY, OTHER]).done == ("toy@r1: its weights are read",)
+        wait_until(lambda: reader.prepare([TOY, OTHER]).done)
+        wait_until(lambda: len(told) == 2)
         assert told == ["toy toy@r1", "other other@r1"]
-        wait_until(lambda: reader.prepare([TOY, OTHER]).done == ())
-        assert done == ["toy@r1: its weights are read", "other@r1: its weights are read"]
+        reader.close()
+        assert reader.prepare([TOY, OTHER]).done == ()
     finally:
         reader.close()
 
