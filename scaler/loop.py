@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -25,6 +26,7 @@ log = logging.getLogger(__name__)
 TICK_S = 2.0
 WAKE_S = 0.5
 MOST_BULK = 50
+NUMBER = re.compile(r"[0-9]+")
 
 Describe = Callable[[Served], Revision]
 """What a target must know to run workers of a revision."""
@@ -67,7 +69,7 @@ class Loop:
         self._memory = Memory()
         self._without: Sequence[Served] = ()
         self._waited_for: set[UUID] = set()
-        self._told: dict[str, str] = {}
+        self._told: set[tuple[str, str]] = set()
 
     def run(self, stop: threading.Event) -> None:
         """Round after round until `stop` is set. A database that is away ends no scaler."""
@@ -95,7 +97,8 @@ class Loop:
             look.observation, policies=look.policies, memory=before, now=self._clock()
         )
         report = self._act(plan, look)
-        self._tell(report.problems)
+        warnings = [Problem(words=words) for words in plan.warnings]
+        self._tell([*look.problems, *report.problems, *warnings])
         record(_decided(plan, look, report, known=before.desired), now=look.at)
         self._without = [look.served[each.model] for each in plan.decisions if not each.desired]
         return plan
@@ -134,12 +137,12 @@ class Loop:
                 return
 
     def _tell(self, problems: Sequence[Problem]) -> None:
-        """Once for each, until it has gone and come back."""
-        now = {each.revision: each.words for each in problems}
-        for revision, words in now.items():
-            if self._told.get(revision) != words:
-                log.info(words, extra={"revision": revision})
-        self._told = now
+        """Once for each, until it has gone and come back; seconds in it may pass."""
+        now = {(each.revision, NUMBER.sub("", each.words)): each for each in problems}
+        for said, problem in now.items():
+            if said not in self._told:
+                log.warning(problem.words, extra={"revision": problem.revision})
+        self._told = set(now)
 
 
 def _workers(look: Look) -> Sequence[Worker]:
