@@ -116,7 +116,7 @@ def _promises(on: dict[str, Any]) -> dict[str, Any]:
     found = violations(told)
     for each in found:
         print(f"{each.promise}: {each.what}: {each.about}", file=sys.stderr)
-    seen = {"events": len(told.history), "jobs": len(told.jobs)}
+    seen: dict[str, Any] = {"events": len(told.history), "jobs": len(told.jobs)}
     return figure("cold_violations", len(found), unit="violations", exactly=0, **seen, **on)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import re
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -31,6 +32,7 @@ PREPARE_S = 30.0
 """Weights are seen to no more often than this."""
 AHEAD = ("hot", "hourly")
 """The tiers whose weights belong on the node before a job comes."""
+NUMBER = re.compile(r"[0-9]+")
 
 Describe = Callable[[Served], Revision]
 """What a target must know to run workers of a revision."""
@@ -73,9 +75,10 @@ class Loop:
         self._memory = Memory()
         self._without: Sequence[Served] = ()
         self._waited_for: set[UUID] = set()
-        self._told: dict[str, str] = {}
+        self._told: set[tuple[str, str]] = set()
         self._cramped = False
         self._prepared_at = -math.inf
+        self._ahead = Report()
         self._placed: set[str] = set()
 
     def run(self, stop: threading.Event) -> None:
@@ -108,8 +111,10 @@ class Loop:
         self._cramped = any(
             each.no_room and each.revision not in self._memory.warm for each in report.problems
         )
-        self._tell((*report.problems, *self._prepare(plan, look).problems))
+        ahead = self._prepare(plan, look)
         self._note_placing(look)
+        warnings = [Problem(words=words) for words in plan.warnings]
+        self._tell([*look.problems, *report.problems, *ahead.problems, *warnings])
         record(_decided(plan, look, report, known=before.desired), now=look.at)
         self._without = [look.served[each.model] for each in plan.decisions if not each.desired]
         return plan
@@ -131,13 +136,14 @@ class Loop:
         return self._target.act([self._wanted(each, plan, look) for each in orders])
 
     def _prepare(self, plan: Plan, look: Look) -> Report:
-        """Have the weights of what is often called where its workers may come."""
+        """Have the weights of what is often called where its workers may come; how that went
+        last."""
         now = self._clock()
-        if not isinstance(self._target, Prepares) or 0 <= now - self._prepared_at < PREPARE_S:
-            return Report()
-        self._prepared_at = now
-        often = (look.served[each.model] for each in plan.decisions if each.tier in AHEAD)
-        return self._target.prepare([self._describe(each) for each in often if each.live])
+        if isinstance(self._target, Prepares) and not 0 <= now - self._prepared_at < PREPARE_S:
+            self._prepared_at = now
+            often = (look.served[each.model] for each in plan.decisions if each.tier in AHEAD)
+            self._ahead = self._target.prepare([self._describe(e) for e in often if e.live])
+        return self._ahead
 
     def _wanted(self, decision: Decision, plan: Plan, look: Look) -> Wanted:
         served = look.served[decision.model]
@@ -168,12 +174,12 @@ class Loop:
                 return
 
     def _tell(self, problems: Sequence[Problem]) -> None:
-        """Once for each, until it has gone and come back."""
-        now = {each.revision: each.words for each in problems}
-        for revision, words in now.items():
-            if self._told.get(revision) != words:
-                log.info(words, extra={"revision": revision})
-        self._told = now
+        """Once for each, until it has gone and come back; seconds in it may pass."""
+        now = {(each.revision, NUMBER.sub("", each.words)): each for each in problems}
+        for said, problem in now.items():
+            if said not in self._told:
+                log.warning(problem.words, extra={"revision": problem.revision})
+        self._told = set(now)
 
 
 def _workers(look: Look) -> Sequence[Worker]:

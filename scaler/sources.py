@@ -183,12 +183,11 @@ class Sources:
     def _policy(self, served: Served, facts: Facts, *, share: float) -> Policy:
         wish = facts.wishes[served.model_id] if served.live else Wish()
         work = facts.work[served.name]
-        lane: base.Lane = served.lane  # type: ignore[assignment]  # the catalog's choices
         return Policy(
             model=served.name,
             share=share,
             cold_s=SPAWN_S + work.cold_s(load_timeout_s=served.load_timeout_s),
-            lane=lane,
+            lane=served.lane,  # type: ignore[arg-type]  # the catalog's choices
             omega=wish.omega * self._haste,
             min_workers=wish.least,
             max_workers=wish.most,

@@ -36,7 +36,13 @@ class Launch:
     """One worker: its row, its heartbeat, its plugin and its Celery consumer."""
 
     def __init__(
-        self, assignment: Assignment, spec: PluginSpec, *, name: str, once: bool = False
+        self,
+        assignment: Assignment,
+        spec: PluginSpec,
+        *,
+        name: str,
+        share: float = 1.0,
+        once: bool = False,
     ) -> None:
         self._assignment = assignment
         self._name = name
@@ -50,6 +56,7 @@ class Launch:
                 pid=os.getpid(),
                 card=card.uuid if card else "",
                 card_bytes=card.memory_bytes if card else 0,
+                share=share,
             )
         )
         self._gpu_peak = GpuPeak(tell=lambda held: self._heartbeat.say(peak_gpu_bytes=held))

@@ -26,7 +26,7 @@ from foldline.fleet.runtimes import interpreter  # noqa: E402
 from foldline.fleet.services import Assignment, NoRevision  # noqa: E402
 from foldline.ids import uuid7  # noqa: E402
 from model_plugins.manifest import ManifestError, read_manifest  # noqa: E402
-from tasks.cards import visible_card  # noqa: E402
+from tasks.cards import WrongShare, held_share, visible_card  # noqa: E402
 from tasks.host import PluginSpec, make_undumpable  # noqa: E402
 from tasks.launch import EX_CONFIG, Launch  # noqa: E402
 
@@ -42,14 +42,15 @@ def main(arguments: list[str]) -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     once = "--once" in arguments[1:]
     try:
+        share = held_share()
         assignment = _assignment([each for each in arguments if each != "--once"])
         spec = _spec(assignment)
-    except NothingToServe as reason:
+    except (NothingToServe, WrongShare) as reason:
         print(f"worker: {reason}", file=sys.stderr)  # noqa: T201 - the process's last word
         return EX_CONFIG
     name = f"{assignment.model}-r{assignment.number}-{uuid7().hex[-8:]}@{socket.gethostname()}"
     try:
-        return Launch(assignment, spec, name=name, once=once).run()
+        return Launch(assignment, spec, name=name, share=share, once=once).run()
     finally:
         shutil.rmtree(spec.scratch, ignore_errors=True)
 

@@ -22,5 +22,5 @@ def watched(revision: Revision) -> tuple[str, ...]:
 
 
 if __name__ == "__main__":
-    wiring.LocalTarget = partial(LocalTarget, command=watched)  # type: ignore[attr-defined,assignment,misc]  # as it is called
+    wiring.LocalTarget = partial(LocalTarget, command=watched)  # type: ignore[attr-defined,assignment]  # as it is called
     sys.exit(main())

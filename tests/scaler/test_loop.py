@@ -86,6 +86,42 @@ def test_a_busy_worker_is_no_victim(
     assert target.last()["toy@r1"].victims == ()
 
 
+def test_a_busy_worker_that_makes_room_is_told_to_leave_at_the_end_of_its_job(
+    scaler: Loop,
+    target: Notebook,
+    make_row: MakeRow,
+    make_job: MakeJob,
+    toy: Revision,
+    live_revision: Callable[..., Revision],
+) -> None:
+    target.cards = ("place 1",)
+    target.hire(1)
+    make_row(1, state="busy")
+    make_job(live_revision(name="other"))
+    scaler.round()
+    orders = target.last()["toy@r1"]
+    assert (orders.workers, orders.victims, orders.drains) == (0, (), ("here:1",))
+    # As a target shows it from then on.
+    target.crew[0] = replace(target.crew[0], phase="ending")
+    scaler.round()
+    assert target.last()["toy@r1"].drains == (), "it is not planned away again"
+    assert target.last()["other@r1"].workers == 1
+    assert "place 1 is kept for it" in decision_of(Revision.objects.get(model__name="other")).reason
+
+
+def test_what_is_wrong_is_logged_once_and_again_when_it_comes_back(
+    scaler: Loop, target: Notebook, toy: Revision, caplog: pytest.LogCaptureFixture
+) -> None:
+    def logged(seconds: int | None) -> int:
+        words = f"The node n has been away for {seconds} s."
+        target.problems = () if seconds is None else (Problem(words=words),)
+        scaler.round()
+        return sum("The node n" in each.message for each in caplog.records)
+
+    assert [logged(1), logged(2), logged(3)] == [1, 1, 1]
+    assert [logged(None), logged(4)] == [1, 2]
+
+
 def test_a_pinned_model_keeps_its_workers(scaler: Loop, target: Notebook, toy: Revision) -> None:
     wish(toy.model_id, pinned=2)
     scaler.round()
@@ -109,7 +145,10 @@ def test_what_cannot_be_counted_is_not_touched(
 
     monkeypatch.setattr(demand, "wanted_of", fails)
     scaler.round()
-    assert list(target.last()) == ["other@r1"]
+    assert {name: each.hold for name, each in target.last().items()} == {
+        "other@r1": False,
+        "toy@r1": True,
+    }
     assert "could not be counted" in decision_of(toy).reason
 
 

@@ -12,6 +12,7 @@ from django.db import DatabaseError
 
 from foldline.catalog.models import Revision
 from foldline.clock import database_now
+from foldline.fleet.models import MOST_WORKERS, ModelPolicy
 from foldline.fleet.policies import wish
 from foldline.forecasts.walk import Walker
 from foldline.jobs import demand, pauses, services
@@ -20,6 +21,7 @@ from foldline.jobs.models import Job, QueueState
 from foldline.tenants.models import Quota, Tenant
 from foldline.tenants.quotas import quotas_kept
 from scaler.brain.views import Demand, Hint, Unread, Worker
+from scaler.pieces import GIB
 from scaler.sources import Look, Sources
 from scaler.targets.base import Problem
 from tests.scaler.conftest import MakeJob, MakeRow, Notebook
@@ -172,6 +174,40 @@ def test_an_admins_wish_becomes_the_policy(sources: Sources, toy: Revision) -> N
     wish(toy.model_id, pinned=2)
     (policy,) = sources.look().policies
     assert (policy.min_workers, policy.max_workers) == (2, 2)
+
+
+def test_numbers_past_the_forms_are_bounded_where_they_are_read(
+    sources: Sources, toy: Revision
+) -> None:
+    wish(toy.model_id)
+    ModelPolicy.objects.update(max_workers=30_000, floor_workers=20_000)
+    (policy,) = sources.look().policies
+    assert (policy.max_workers, policy.floor.workers) == (MOST_WORKERS, MOST_WORKERS)
+    ModelPolicy.objects.update(pinned=30_000)
+    (policy,) = sources.look().policies
+    assert (policy.min_workers, policy.max_workers) == (MOST_WORKERS, MOST_WORKERS)
+
+
+def test_a_worker_counts_as_its_measured_share_once_the_model_may_share(
+    target: Notebook, make_row: MakeRow, toy: Revision
+) -> None:
+    make_row(1, state="gone", peak_gpu_bytes=20 * GIB, card_bytes=80 * GIB)
+    sources = Sources(target, flavour="hami")
+    assert [each.share for each in sources.look().policies] == [1.0]
+    wish(toy.model_id, sharing=True)
+    look = sources.look()
+    assert [each.share for each in look.policies] == [0.29]
+    assert look.pieces["toy@r1"].request.memory_mib == 23 * 1024
+
+
+def test_as_long_as_there_are_workers_the_next_is_like_them(
+    target: Notebook, make_row: MakeRow, toy: Revision
+) -> None:
+    make_row(1, peak_gpu_bytes=20 * GIB, card_bytes=80 * GIB)
+    target.hire(1)
+    wish(toy.model_id, sharing=True)
+    (policy,) = Sources(target, flavour="hami").look().policies
+    assert policy.share == 1.0
 
 
 def test_a_retired_revision_is_served_while_it_has_jobs_and_keeps_no_minimum(

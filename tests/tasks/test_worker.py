@@ -290,6 +290,13 @@ class TestNothingToServe:
             assert worker.exit_code() == 78
         assert sentence in worker.told()
 
+    def test_a_share_that_is_none_is_a_sentence(
+        self, revisions: dict[str, Revision], tmp_path: Path
+    ) -> None:
+        with running_worker("sleepy", log=tmp_path / "log", FOLDLINE_SHARE="half") as worker:
+            assert worker.exit_code() == 78
+        assert "worker: 'half' is no share." in worker.told()
+
     def test_a_folder_that_changed_since_its_review_is_refused(
         self, revisions: dict[str, Revision], tmp_path: Path
     ) -> None:

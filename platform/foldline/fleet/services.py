@@ -72,7 +72,14 @@ def assignment(model: str, *, number: int | None = None) -> Assignment:
 
 
 def register(
-    *, name: str, revision_id: UUID, node: str, pid: int, card: str = "", card_bytes: int = 0
+    *,
+    name: str,
+    revision_id: UUID,
+    node: str,
+    pid: int,
+    card: str = "",
+    card_bytes: int = 0,
+    share: float = 1.0,
 ) -> UUID:
     """A worker process has begun; gives the id of its row."""
     now = database_now()
@@ -83,6 +90,7 @@ def register(
         pid=pid,
         card=card,
         card_bytes=card_bytes,
+        share=share,
         state=Worker.State.STARTING,
         started_at=now,
         last_seen=now,

@@ -30,7 +30,7 @@ def cards_of(nodes: Iterable[Object], *, cluster: Cluster) -> tuple[tuple[str, .
             problems.append(
                 Problem(
                     words=f"The node {name} does not tell how many cards it has"
-                    f" (flavour {cluster.flavour}): say it in `cards_per_node`."
+                    f" (flavour {cluster.flavour}): set FOLDLINE_GPU_CARDS_PER_NODE."
                 )
             )
         else:

@@ -45,13 +45,13 @@ class Round:
     def run(self, *, scale: bool = True) -> Report:
         try:
             sight = self._again(self._keep, self._wanted)
-            moving = [each for each in self._wanted if not each.hold]
+            known = [each for each in self._wanted if not each.hold]
             if scale:
-                self._again(self._let_go, moving)
-                self._again(self._let_come, moving)
+                self._again(self._let_go, self._wanted)
+                self._again(self._let_come, known)
             else:
-                # Nobody else could: there is no number to scale.
-                self._again(self._send_jobs, moving)
+                # Nobody else would: there is no number to scale.
+                self._again(self._send_jobs, known)
             self._tell_strangers(sight)
         except Fault as fault:
             self._problems.append(Problem(words=f"Everything is held as it is: {fault}"))
@@ -120,7 +120,8 @@ class Round:
         # More pods than ordered: an earlier scale-in is under way, and its costs must stand.
         if len(crew) > replicas:
             return
-        want = max(0, wanted.workers)
+        staying = self._staying(sight, name, replicas=replicas)
+        want = staying if wanted.hold else max(0, wanted.workers)
         if self._storm(sight, wanted.revision):
             want = min(want, sum(each.phase == "ready" for each in crew))
         leaving = Leaving(

@@ -14,7 +14,7 @@ from django.test import Client
 from foldline.catalog.models import Revision
 from foldline.clock import database_now
 from foldline.fleet.models import ModelPolicy, ScalingDecision, Worker
-from foldline.fleet.policies import STALE_S
+from foldline.fleet.policies import STALE_S, wishes
 from foldline.jobs.models import QueueState
 from foldline.tenants.models import AuditEntry
 from tests.conftest import MakeLive
@@ -179,6 +179,18 @@ class TestWhatIsWanted:
         assert (entry.actor, entry.changes["max_workers"]) == ("admin", [64, 3])
 
     @pytest.mark.parametrize(
+        "name", ["sharing", "latency_strict", "rare_and_expensive", "several_cards"]
+    )
+    def test_what_decides_between_a_share_and_a_whole_card_is_set_here_and_audited(
+        self, admin_client: Client, toy: Revision, page: str, name: str
+    ) -> None:
+        assert f'name="{name}"' in admin_client.get(page).content.decode()
+        admin_client.post(page, {**FORM, name: "on"})
+        assert getattr(wishes([toy.model_id])[toy.model_id], name) is True
+        entry = AuditEntry.objects.get(kind="fleet.modelpolicy", object_id=str(toy.model_id))
+        assert entry.changes[name] == [False, True]
+
+    @pytest.mark.parametrize(
         ("wrong", "words"),
         [
             ({"min_workers": 5, "max_workers": 3}, "At least 5 and at most 3 workers cannot both"),
@@ -226,6 +238,12 @@ class TestActions:
         assert "Resume" in shown
         act("resume_model")
         assert QueueState.objects.get().paused == ""
+        paused = [entry.changes.get("paused") for entry in AuditEntry.objects.order_by("pk")]
+        assert [each for each in paused if each] == [
+            [None, ""],
+            ["", "new card"],
+            ["new card", ""],
+        ]
         notes = [entry.changes.get("note") for entry in AuditEntry.objects.order_by("pk")]
         assert [None, "Paused: new card"] in notes
         assert [None, "Resumed."] in notes

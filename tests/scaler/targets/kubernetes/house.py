@@ -148,3 +148,9 @@ def words(problems: Any) -> str:
 
 def quarter() -> GpuRequest:
     return GpuRequest(share=0.25, memory_mib=20000, mig_profile="2g.20gb")
+
+
+def hami(*cards: str) -> dict[str, str]:
+    """What HAMi writes on a node with these cards."""
+    devices = ", ".join(f'{{"id": "{card}", "health": true}}' for card in cards)
+    return {"hami.io/node-nvidia-register": f"[{devices}]"}
