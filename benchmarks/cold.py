@@ -2,7 +2,8 @@
 
 `cold_overhead_s`: from a submit on a model without workers until its result is there, less what
 this worker's process needs from its start until it is ready, measured alone in the same run. The
-job does nothing. Then workers are taken from running jobs by an order to go to zero.
+job does nothing. Then workers are taken from running jobs by an order to go to zero, and a job
+announces a call of another model. All that happened is held against the promises P1 to P10.
 `python -m benchmarks.cold`
 """
 
@@ -10,14 +11,17 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
+from benchmarks.chaos.history import History
 from benchmarks.figures import figure, publish
 
 ALONE, LAPS = 5, 4
@@ -25,6 +29,7 @@ TARGET_S = 2.0
 PATIENCE_S = 90.0
 LONG_JOBS, LONG_S = 6, 4.0
 PLACES = 2
+NEXT_LAPS, BEFORE_S = 3, 6.0
 
 
 def main() -> None:
@@ -44,11 +49,16 @@ def measure() -> list[dict[str, Any]]:
     with ExitStack() as running:
         running.enter_context(stage.redis_server())
         key = stage.prepare()
+        _watch(stage.HOME / "histories")
         alone = [_spawn_to_ready() for _ in range(ALONE)]
         running.enter_context(stage.gateway())
-        running.enter_context(stage.sweeper())
+        stage.set_live("dice")
         _leave_soon()
-        for command in (("manage.py", "forecaster"), ("-m", "scaler")):
+        for command in (
+            ("-m", "benchmarks.chaos.witness", "django", "sweeper"),
+            ("manage.py", "forecaster"),
+            ("-m", "benchmarks.chaos.watched_scaler"),
+        ):
             running.enter_context(
                 stage.process(
                     sys.executable,
@@ -61,8 +71,10 @@ def measure() -> list[dict[str, Any]]:
         _wait(_has_decided)
         cold = [_cold_job(key) for _ in range(LAPS)]
         _order_to_zero_under_way(key)
+        # In turns: nothing is left of one lap in the next.
+        after = [(_call_after(key, announced=False), _call_after(key)) for _ in range(NEXT_LAPS)]
         on: dict[str, Any] = {"database": stage.database()}
-        return _figures(alone, cold, on)
+        return [*_figures(alone, cold, on), *_next_figures(after, on), _promises(on)]
 
 
 def _figures(alone: list[float], cold: list[float], on: dict[str, Any]) -> list[dict[str, Any]]:
@@ -86,10 +98,44 @@ def _figures(alone: list[float], cold: list[float], on: dict[str, Any]) -> list[
     ]
 
 
+def _next_figures(after: list[tuple[float, float]], on: dict[str, Any]) -> list[dict[str, Any]]:
+    plain, warm = (statistics.median(each) for each in zip(*after, strict=True))
+    laps: dict[str, Any] = {"laps": NEXT_LAPS, **on}
+    return [
+        figure("next_saved_s", plain - warm, unit="s", cold_s=round(plain, 3), **laps),
+        figure("next_announced_s", warm, unit="s", **laps),
+    ]
+
+
+def _promises(on: dict[str, Any]) -> dict[str, Any]:
+    from benchmarks import stage
+    from benchmarks.chaos.checker import violations
+    from benchmarks.chaos.tables import gathered
+
+    told = gathered(histories=stage.HOME / "histories", artifacts=stage.HOME / "artifacts")
+    found = violations(told)
+    for each in found:
+        print(f"{each.promise}: {each.what}: {each.about}", file=sys.stderr)
+    seen: dict[str, Any] = {"events": len(told.history), "jobs": len(told.jobs)}
+    return figure("cold_violations", len(found), unit="violations", exactly=0, **seen, **on)
+
+
+_told: list[History] = []
+
+
+def _watch(folder: Path) -> None:
+    """Let this caller and every process that knows how write down what they do."""
+    folder.mkdir()
+    os.environ["FOLDLINE_CHAOS_HISTORY"] = str(folder)
+    _told.append(History(folder, "caller"))
+
+
 def _spawn_to_ready() -> float:
     """Seconds from the start of a worker's process until it says that it is loaded."""
     began = time.perf_counter()
-    worker = subprocess.Popen([sys.executable, "-m", "tasks.worker", "sleepy"], stdout=sys.stderr)
+    # As the scaler starts it here.
+    command = [sys.executable, "-m", "benchmarks.chaos.witness", "tasks.worker", "sleepy"]
+    worker = subprocess.Popen(command, stdout=sys.stderr)
     _wait(lambda: _present("ready"))
     took = time.perf_counter() - began
     worker.terminate()
@@ -102,7 +148,8 @@ def _leave_soon() -> None:
     from foldline.catalog.models import Model
     from foldline.fleet.policies import wish
 
-    wish(Model.objects.get(name="sleepy").pk, omega=0.0)
+    for name in ("sleepy", "dice"):
+        wish(Model.objects.get(name=name).pk, omega=0.0)
 
 
 def _has_decided() -> bool:
@@ -142,18 +189,56 @@ def _order_to_zero_under_way(key: str) -> None:
     _wait(lambda: not _present())
 
 
+def _call_after(key: str, *, announced: bool = True) -> float:
+    """Seconds from the submit to the result of a call of `dice`, made when a job of `sleepy` has
+    ended that announced it, or not."""
+    from foldline.jobs.models import Job
+
+    _wait(lambda: not _present())
+    first = _submit(key, seconds=BEFORE_S)
+    if announced:
+        Job.objects.filter(id=first).update(next_models=["dice"])
+    _wait(lambda: Job.objects.get(id=first).state == "succeeded")
+    second = _submit(key, model="dice", dice=1)
+    _wait(lambda: Job.objects.get(id=second).state == "succeeded")
+    done = Job.objects.get(id=second)
+    assert done.finished_at is not None
+    _forget_warmth()
+    return (done.finished_at - done.created_at).total_seconds()
+
+
+def _forget_warmth() -> None:
+    """An idle worker would stay until it is no longer worth keeping; the next lap needs none."""
+    from foldline.catalog.models import Model
+    from foldline.fleet.policies import pin
+
+    models = list(Model.objects.filter(name__in=("sleepy", "dice")))
+    for model in models:
+        pin(model.pk, workers=0)
+    _wait(lambda: not _present())
+    for model in models:
+        pin(model.pk, workers=None)
+
+
 _seeds = itertools.count()
 
 
-def _submit(key: str, *, seconds: float) -> str:
+def _submit(key: str, *, model: str = "sleepy", **inputs: Any) -> str:
     from benchmarks import stage
 
     # Between two jobs the gateway would close a connection that is kept.
     agent = stage.Agent(key)
     # Another seed is another call; equal ones would be answered from the first one's result.
     seed = next(_seeds)
-    body = {"inputs": {"seconds": seconds, "echo": str(seed)}, "seed": seed}
-    return str(agent.post("/v1/models/sleepy/jobs", json.dumps(body).encode())["id"])
+    if model == "sleepy":
+        inputs["echo"] = str(seed)
+    token = f"call-{seed}"
+    body = {"inputs": inputs, "seed": seed, "session": token}
+    [history] = _told
+    history.write("submit", token=token, key="")
+    job = str(agent.post(f"/v1/models/{model}/jobs", json.dumps(body).encode())["id"])
+    history.write("submitted", token=token, key="", status=202, altered=False, job=job)
+    return job
 
 
 def _present(*states: str) -> int:

@@ -1,5 +1,5 @@
-"""How much memory an idle Foldline holds, and how long each built-in model takes to load.
-
+"""How much memory an idle Foldline holds, as `manage.py up` starts it with one worker, and how long
+each built-in model takes to load.
 `python -m benchmarks.footprint`; the built-ins are left out when their runtime is missing.
 """
 
@@ -11,9 +11,16 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import psutil
 
 from benchmarks.figures import figure, publish
+
+if TYPE_CHECKING:
+    from foldline.ops.programs import Program
+
+SETTLE_S = 3
 
 # The state folder of this checkout, before the stage moves to one of its own.
 INSTALLED = Path(os.environ.get("FOLDLINE_HOME") or Path(__file__).resolve().parents[1] / "var")
@@ -21,33 +28,33 @@ INSTALLED = Path(os.environ.get("FOLDLINE_HOME") or Path(__file__).resolve().par
 
 def main() -> None:
     from benchmarks import stage
+    from foldline.ops import local
 
     figures: list[dict[str, Any]] = []
     with ExitStack() as running:
-        running.enter_context(stage.redis_server())
+        pids = {"broker": running.enter_context(stage.redis_server())}
         stage.prepare()
-        pids = {
-            "gateway": running.enter_context(stage.gateway()),
-            "sweeper": running.enter_context(_program("manage.py", "sweeper")),
-            "flower": running.enter_context(_flower()),
-            "worker_host": running.enter_context(stage.worker("sleepy", ready=_ready("sleepy"))),
-        }
-        time.sleep(2)
-        parts = {name: round(_rss_mb(pid, name), 1) for name, pid in pids.items()}
+        for program in local.services(worker_grace_s=5):
+            pids[program.name] = running.enter_context(_run(program))
+        pids["worker_host"] = running.enter_context(stage.worker("sleepy", ready=_ready("sleepy")))
+        time.sleep(SETTLE_S)
+        parts = {name: round(_rss_mb(pid), 1) for name, pid in pids.items()}
+        processes = sum(len(_family(pid)) for pid in pids.values())
         figures.append(
-            figure("idle_rss_mb", sum(parts.values()), unit="MB", parts=parts, gateway_processes=1)
+            figure("idle_rss_mb", sum(parts.values()), unit="MB", parts=parts, processes=processes)
         )
         figures += [_load_seconds(name) for name in _link_builtins()]
     publish("footprint", figures)
 
 
-def _rss_mb(pid: int, name: str) -> float:
-    """Resident memory of a program: gunicorn with its worker, a worker without its plugin."""
-    import psutil
+def _rss_mb(pid: int) -> float:
+    """Resident memory of a program with its children; what they share is counted in each."""
+    return float(sum(each.memory_info().rss for each in _family(pid))) / 1e6
 
+
+def _family(pid: int) -> list[psutil.Process]:
     process = psutil.Process(pid)
-    family = [process, *process.children(recursive=True)] if name == "gateway" else [process]
-    return float(sum(each.memory_info().rss for each in family)) / 1e6
+    return [process, *process.children(recursive=True)]
 
 
 def _link_builtins() -> list[str]:
@@ -96,24 +103,13 @@ def _ready(model: str) -> Any:
 
 
 @contextmanager
-def _program(*command: str) -> Iterator[int]:
+def _run(program: Program) -> Iterator[int]:
+    """As `manage.py up` starts it, but for its leash."""
     from benchmarks import stage
 
-    with stage.process(sys.executable, *command, ready=lambda: True) as pid:
-        yield pid
-
-
-@contextmanager
-def _flower() -> Iterator[int]:
-    from benchmarks import stage
-    from foldline.ops.local import flower
-
-    program = flower()
-    port = str(stage.FLOWER_PORT)
-    environment = {**program.environment, "FLOWER_PORT": port}
-    with stage.process(
-        *program.command, ready=lambda: stage.listens(stage.FLOWER_PORT), **environment
-    ) as pid:
+    # The stage's own gateway has one process; `up` has two.
+    environment = {"FOLDLINE_GATEWAY_PROCESSES": "2", **program.environment}
+    with stage.process(*program.command, ready=lambda: program.ready(0), **environment) as pid:
         yield pid
 
 

@@ -39,6 +39,7 @@ atexit.register(shutil.rmtree, HOME, ignore_errors=True)
 os.environ.update(
     FOLDLINE_HOME=str(HOME),
     FOLDLINE_PORT=str(PORT),
+    FOLDLINE_FLOWER_PORT=str(FLOWER_PORT),
     FOLDLINE_GATEWAY_PROCESSES="1",
     REDIS_URL=f"redis://127.0.0.1:{REDIS_PORT}/0",
     FOLDLINE_LOG_LEVEL="WARNING",

@@ -1,7 +1,7 @@
 """`python -m scaler`: decides how many workers each model has, and has them come and go.
 
 Where they are is FOLDLINE_SCALER_TARGET: `local` (processes of this machine), `kubernetes`, or
-`advise` (nowhere: decisions are only kept).
+`advise` (also there, and somebody else scales by what is decided).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ django.setup()
 
 from django.conf import settings  # noqa: E402 - Django is set up first
 
-from scaler.wiring import UnknownTarget, loop  # noqa: E402
+from scaler.wiring import CannotBegin, loop  # noqa: E402
 
 
 def main() -> int:
@@ -29,7 +29,7 @@ def main() -> int:
     with ExitStack() as closing:
         try:
             rounds = loop(settings.SCALER_TARGET, closing=closing)
-        except UnknownTarget as error:
+        except CannotBegin as error:
             print(f"scaler: {error}", file=sys.stderr)  # noqa: T201 - the process's last word
             return 78
         rounds.run(stop)

@@ -3,36 +3,43 @@
 from __future__ import annotations
 
 import logging
+import math
+import re
 import threading
 import time
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from uuid import UUID
 
 from django.db import DatabaseError, connection
 
-from foldline.fleet.peaks import peaks_of
 from foldline.fleet.policies import Decided, latest_decisions, record
+from foldline.fleet.services import note_placing
 from foldline.jobs.demand import Served, claimable_ids
 from scaler.brain.decision import decide
 from scaler.brain.plan import Decision, Memory, Plan
-from scaler.pieces import piece_of
+from scaler.brain.views import Worker
 from scaler.probe import leave_sign
 from scaler.sources import Look, Sources, Tickets
-from scaler.targets.base import Problem, Report, Revision, Target, Wanted
+from scaler.targets.base import Prepares, Problem, Report, Revision, Target, Wanted
 
 log = logging.getLogger(__name__)
 
 TICK_S = 2.0
 WAKE_S = 0.5
 MOST_BULK = 50
+PREPARE_S = 30.0
+"""Weights are seen to no more often than this."""
+AHEAD = ("hot", "hourly")
+"""The tiers whose weights belong on the node before a job comes."""
+NUMBER = re.compile(r"[0-9]+")
 
 Describe = Callable[[Served], Revision]
 """What a target must know to run workers of a revision."""
 
 
 def plain(served: Served) -> Revision:
-    """A revision as processes need it: no image and no card."""
+    """A revision as processes need it: no image."""
     return Revision(
         model=served.model,
         number=served.number,
@@ -68,7 +75,11 @@ class Loop:
         self._memory = Memory()
         self._without: Sequence[Served] = ()
         self._waited_for: set[UUID] = set()
-        self._told: dict[str, str] = {}
+        self._told: set[tuple[str, str]] = set()
+        self._cramped = False
+        self._prepared_at = -math.inf
+        self._ahead = Report()
+        self._placed: set[str] = set()
 
     def run(self, stop: threading.Event) -> None:
         """Round after round until `stop` is set. A database that is away ends no scaler."""
@@ -89,38 +100,69 @@ class Loop:
             return None
         # Asked before the look: what comes in between is at worst looked at twice.
         self._waited_for = self._sources.with_jobs(self._without)
-        look = self._sources.look()
+        look = self._sources.look(cramped=self._cramped)
         # A scaler that has just begun goes by what stood before it.
         before = self._memory if self._memory.desired else Memory(desired=_stood(look))
         plan, self._memory = decide(
             look.observation, policies=look.policies, memory=before, now=self._clock()
         )
         report = self._act(plan, look)
-        self._tell(report.problems)
+        # Who was warmed gives way to who was ordered, never the other way round.
+        self._cramped = any(
+            each.no_room and each.revision not in self._memory.warm for each in report.problems
+        )
+        ahead = self._prepare(plan, look)
+        self._note_placing(look)
+        warnings = [Problem(words=words) for words in plan.warnings]
+        self._tell([*look.problems, *report.problems, *ahead.problems, *warnings])
         record(_decided(plan, look, report, known=before.desired), now=look.at)
         self._without = [look.served[each.model] for each in plan.decisions if not each.desired]
         return plan
 
+    def _note_placing(self, look: Look) -> None:
+        """What new workers waited for before they ran."""
+        note_placing({k: v for k, v in look.placing.items() if k not in self._placed})
+        self._placed = set(look.placing)
+
     def _act(self, plan: Plan, look: Look) -> Report:
         if not isinstance(look.observation.workers, tuple):
             return Report()  # the workers cannot be seen: nobody is touched
-        going = defaultdict(list)
-        model_of = {each.name: each.model for each in look.observation.workers}
-        for name in [each.worker for each in plan.stops] + [each.worker for each in plan.drains]:
-            going[model_of[name]].append(name)
-        # What could not be read is not named, and so left as it is.
-        known = [each for each in plan.decisions if look.waiting[each.model] is not None]
-        return self._target.act([self._wanted(each, going[each.model], look) for each in known])
+        # In the order of their starts: what is only announced comes last.
+        starts = [each.model for each in plan.starts]
+        orders = sorted(
+            plan.decisions,
+            key=lambda each: starts.index(each.model) if each.model in starts else -1,
+        )
+        return self._target.act([self._wanted(each, plan, look) for each in orders])
 
-    def _wanted(self, decision: Decision, going: Sequence[str], look: Look) -> Wanted:
+    def _prepare(self, plan: Plan, look: Look) -> Report:
+        """Have the weights of what is often called where its workers may come; how that went
+        last."""
+        now = self._clock()
+        if isinstance(self._target, Prepares) and not 0 <= now - self._prepared_at < PREPARE_S:
+            self._prepared_at = now
+            often = (look.served[each.model] for each in plan.decisions if each.tier in AHEAD)
+            self._ahead = self._target.prepare([self._describe(e) for e in often if e.live])
+        return self._ahead
+
+    def _wanted(self, decision: Decision, plan: Plan, look: Look) -> Wanted:
         served = look.served[decision.model]
+        revision = replace(
+            self._describe(served),
+            gpu=look.pieces[decision.model].request,
+            startup_s=look.start_s[decision.model],
+        )
+        if look.waiting[decision.model] is None:  # it could not be read: nobody is touched
+            return Wanted(revision=revision, hold=True)
+        mine = {each.name for each in _workers(look) if each.model == decision.model}
         jobs: Sequence[str] = ()
         if self._own_jobs and served.lane == "bulk":
             jobs = claimable_ids(served.revision_id, now=look.at, limit=MOST_BULK)
         return Wanted(
-            revision=self._describe(served),
+            revision=revision,
             workers=decision.desired,
-            victims=tuple(going),
+            victims=tuple(each.worker for each in plan.stops if each.worker in mine),
+            drains=tuple(each.worker for each in plan.drains if each.worker in mine),
             jobs=tuple(jobs),
         )
 
@@ -132,12 +174,17 @@ class Loop:
                 return
 
     def _tell(self, problems: Sequence[Problem]) -> None:
-        """Once for each, until it has gone and come back."""
-        now = {each.revision: each.words for each in problems}
-        for revision, words in now.items():
-            if self._told.get(revision) != words:
-                log.info(words, extra={"revision": revision})
-        self._told = now
+        """Once for each, until it has gone and come back; seconds in it may pass."""
+        now = {(each.revision, NUMBER.sub("", each.words)): each for each in problems}
+        for said, problem in now.items():
+            if said not in self._told:
+                log.warning(problem.words, extra={"revision": problem.revision})
+        self._told = set(now)
+
+
+def _workers(look: Look) -> Sequence[Worker]:
+    workers = look.observation.workers
+    return workers if isinstance(workers, tuple) else ()
 
 
 def _stood(look: Look) -> Mapping[str, int]:
@@ -157,7 +204,6 @@ def _decided(
     that nothing was decided about before, and no zero is told of it."""
     blind = not isinstance(look.observation.workers, tuple)
     starts = [each.model for each in plan.starts]
-    peaks = peaks_of([each.revision_id for each in look.served.values()])
     found = []
     for each in plan.decisions:
         if blind and each.model not in known:
@@ -177,7 +223,7 @@ def _decided(
                 running=look.running[each.model],
                 ready=counted.ready,
                 unacked=counted.unacked,
-                piece=piece_of(peaks[look.served[each.model].revision_id]),
+                piece=look.pieces[each.model].told,
             )
         )
     return found

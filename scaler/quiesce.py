@@ -20,39 +20,51 @@ REPORT_S = 0.5
 
 
 class Quiescing:
-    """Call it with a pod's name: True when its worker takes no more jobs and has none.
+    """Stops and resumes workers by the names of their pods. Raises DatabaseError.
 
-    A worker that has one, or whose answer does not come, goes on as before.
+    It remembers whom it has stopped, so that one at work is asked once and then only looked at.
     """
 
     def __init__(self) -> None:
         self._app = Celery("foldline", broker=settings.REDIS_URL)
+        self._stopped: set[str] = set()
 
-    def __call__(self, pod: str) -> bool:
+    def stop(self, pod: str) -> bool:
+        """Let it take no more jobs; whether it has none now. False also while it does not
+        answer."""
         worker = _in_pod(pod)
-        if worker is None:
+        if worker is None or (worker.name in self._stopped and not _is_idle(worker)):
             return False
+        # Asked again when it is idle: a broker that lost its memory may have brought it back.
+        if not self._ask("cancel_consumer", worker):
+            return False
+        self._stopped = {each.name for each in present()} & {*self._stopped, worker.name}
+        time.sleep(REPORT_S)
+        worker = _in_pod(pod)
+        return worker is not None and _is_idle(worker)
+
+    def resume(self, pod: str) -> bool:
+        """Let it take jobs again; whether it said that it does."""
+        worker = _in_pod(pod)
+        if worker is None or not self._ask("add_consumer", worker):
+            return False
+        self._stopped.discard(worker.name)
+        return True
+
+    def _ask(self, word: str, worker: Present) -> bool:
         queue = {each.revision_id: each.queue for each in demand.served()}[worker.revision_id]
         try:
-            if not self._ask("cancel_consumer", queue, worker):
-                return False
-            time.sleep(REPORT_S)
-            if _is_idle(pod):
-                return True
-            self._ask("add_consumer", queue, worker)
+            answers = self._app.control.broadcast(
+                word,
+                arguments={"queue": queue},
+                destination=[worker.name],
+                reply=True,
+                timeout=ANSWER_S,
+                limit=1,
+            )
         except OperationalError as error:
             log.warning("worker not asked", extra={"worker": worker.name, "reason": str(error)})
-        return False
-
-    def _ask(self, word: str, queue: str, worker: Present) -> bool:
-        answers = self._app.control.broadcast(
-            word,
-            arguments={"queue": queue},
-            destination=[worker.name],
-            reply=True,
-            timeout=ANSWER_S,
-            limit=1,
-        )
+            return False
         return bool(answers)
 
 
@@ -60,8 +72,5 @@ def _in_pod(pod: str) -> Present | None:
     return next((each for each in present() if each.node == pod), None)
 
 
-def _is_idle(pod: str) -> bool:
-    worker = _in_pod(pod)
-    if worker is None or worker.name in demand.runs():
-        return False
-    return worker.state == "ready" and not worker.ticket
+def _is_idle(worker: Present) -> bool:
+    return worker.name not in demand.runs() and worker.state == "ready" and not worker.ticket

@@ -17,17 +17,22 @@ from uuid import UUID
 from django.db import DatabaseError
 
 from foldline.clock import database_now
+from foldline.fleet.peaks import Peak, peaks_of
 from foldline.fleet.policies import Wish, wishes
 from foldline.fleet.selectors import Present, present
+from foldline.fleet.weights_ahead import wrong_weights
+from foldline.forecasts.hints import Hint, hints
 from foldline.forecasts.work import Work, work_of
-from foldline.jobs import demand, tickets
+from foldline.jobs import demand, pauses, tickets
 from foldline.jobs.demand import Run, Served
 from foldline.jobs.line import Startable
 from foldline.jobs.tickets import BrokerUnavailable
+from scaler.brain import views
 from scaler.brain.policy import Floor, Policy
 from scaler.brain.views import Demand, Observation, State, Unread, Worker
+from scaler.pieces import Piece, piece_of, start_s
 from scaler.targets import base
-from scaler.targets.base import Problem, Seen, Target, Unseen
+from scaler.targets.base import Flavour, Problem, Seen, Target, Unseen
 
 log = logging.getLogger(__name__)
 
@@ -55,7 +60,13 @@ class Look:
     """Jobs that could be started now; None where they could not be counted."""
     running: Mapping[str, int]
     tickets: Mapping[str, Tickets]
+    pieces: Mapping[str, Piece]
+    """What the next worker of each gets of a card."""
+    start_s: Mapping[str, int]
+    """How long its start may take by what was measured; 0 while nothing was."""
     problems: Sequence[Problem] = ()
+    placing: Mapping[str, Mapping[str, str | float]] = field(default_factory=dict)
+    """By the names of workers: the node, and the seconds before their processes ran."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,33 +79,38 @@ class Facts:
     runs: Mapping[str, Run]
     arrived: Mapping[UUID, int]
     wishes: Mapping[UUID, Wish]
+    peaks: Mapping[UUID, Peak]
     work: Mapping[str, Work] = field(default_factory=dict)
+    hints: Mapping[str, Hint] = field(default_factory=dict)
+    """By the names of models."""
 
 
 class Sources:
     """Looks again and again. It remembers since when each worker does what it does, and when
-    the last look was. `share`: the part of a card that each worker holds. `haste`: how many times
-    more a second of waiting is worth here than the admin's number says."""
+    the last look was. `flavour`: how cards are handed out here. `haste`: how many times more a
+    second of waiting is worth here than the admin's number says."""
 
     def __init__(
         self,
         target: Target,
         *,
-        share: float = 1.0,
+        flavour: Flavour = "whole",
         haste: float = 1.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._target, self._clock = target, clock
-        self._share, self._haste = share, haste
+        self._flavour, self._haste = flavour, haste
         self._since: dict[str, tuple[str, float]] = {}
         self._looked_at: datetime | None = None
 
-    def look(self) -> Look:
-        """Raises DatabaseError: without the database nothing is known, and nothing is done."""
+    def look(self, *, cramped: bool = False) -> Look:
+        """Raises DatabaseError: without the database nothing is known, and nothing is done.
+        `cramped`: a worker that was ordered in the last round found no room."""
         seen, unseen = self._see()
         facts = self._facts()
         lines = {each.name: _line(each, seen=seen, now=facts.now) for each in facts.served}
         workers = self._workers(seen, facts)
+        pieces = {each.name: self._piece(each, facts) for each in facts.served}
         return Look(
             at=facts.now,
             observation=Observation(
@@ -103,8 +119,12 @@ class Sources:
                 demands={
                     each.name: _demand(each, lines[each.name], facts) for each in facts.served
                 },
+                cramped=cramped,
             ),
-            policies=[self._policy(each, facts) for each in facts.served],
+            policies=[
+                self._policy(each, facts, share=_share(seen, each, pieces[each.name]))
+                for each in facts.served
+            ],
             served={each.name: each for each in facts.served},
             waiting={
                 name: line.count if isinstance(line, Startable) else None
@@ -112,7 +132,15 @@ class Sources:
             },
             running=_running(facts),
             tickets={each.name: _tickets(each.queue) for each in facts.served},
-            problems=seen.problems,
+            pieces=pieces,
+            start_s={
+                each.name: start_s(
+                    facts.peaks[each.revision_id], load_timeout_s=each.load_timeout_s
+                )
+                for each in facts.served
+            },
+            problems=(*seen.problems, *_wrong_weights(facts.served)),
+            placing=_placing(seen, facts),
         )
 
     def with_jobs(self, served: Sequence[Served]) -> set[UUID]:
@@ -139,25 +167,31 @@ class Sources:
             runs=demand.runs(),
             # A clock that was set back shows no arrivals, not all of them.
             arrived=demand.arrivals(since=since, now=now) if since else {},
-            wishes=wishes([each.model_id for each in served if each.live]),
+            wishes=wishes([each.model_id for each in served]),
+            peaks=peaks_of([each.revision_id for each in served]),
             work={each.name: work_of(each.revision_id, lane=each.lane, now=now) for each in served},
+            hints=_hints(now),
         )
 
-    def _policy(self, served: Served, facts: Facts) -> Policy:
-        wish = facts.wishes.get(served.model_id, Wish()) if served.live else Wish()
+    def _piece(self, served: Served, facts: Facts) -> Piece:
+        return piece_of(
+            facts.peaks[served.revision_id],
+            wish=facts.wishes[served.model_id],
+            flavour=self._flavour,
+        )
+
+    def _policy(self, served: Served, facts: Facts, *, share: float) -> Policy:
+        wish = facts.wishes[served.model_id] if served.live else Wish()
         work = facts.work[served.name]
-        lane: base.Lane = served.lane  # type: ignore[assignment]  # the catalog's choices
         return Policy(
             model=served.name,
-            share=self._share,
+            share=share,
             cold_s=SPAWN_S + work.cold_s(load_timeout_s=served.load_timeout_s),
-            lane=lane,
+            lane=served.lane,  # type: ignore[arg-type]  # the catalog's choices
             omega=wish.omega * self._haste,
             min_workers=wish.least,
             max_workers=wish.most,
-            floor=Floor(
-                workers=wish.floor_workers, after_s=wish.floor_after_s, step_s=wish.floor_step_s
-            ),
+            floor=Floor(workers=wish.right, after_s=wish.floor_after_s, step_s=wish.floor_step_s),
         )
 
     def _workers(self, seen: Seen, facts: Facts) -> tuple[Worker, ...]:
@@ -203,6 +237,30 @@ class Sources:
         return [replace(each, for_s=0.0) if each.name in renewed else each for each in workers]
 
 
+def _share(seen: Seen, served: Served, piece: Piece) -> float:
+    """Of a card, that a worker counts as: as long as there are some, the next is like them."""
+    there = [each.share for each in seen.of(served.name) if each.holds]
+    return there[0] if there else piece.request.share
+
+
+def _wrong_weights(served: Sequence[Served]) -> Sequence[Problem]:
+    """No worker ever loads them: it checks the same hashes first. So nothing is held for it."""
+    names = {each.revision_id: each.name for each in served}
+    return [
+        Problem(words=words, revision=names[revision_id])
+        for revision_id, sentences in wrong_weights(names).items()
+        for words in sentences
+    ]
+
+
+def _placing(seen: Seen, facts: Facts) -> Mapping[str, Mapping[str, str | float]]:
+    return {
+        facts.rows[each.name].name: {"node": each.node, **dict(each.placing)}
+        for each in seen.workers
+        if each.placing and each.name in facts.rows
+    }
+
+
 def _line(served: Served, *, seen: Seen, now: datetime) -> Startable | Unread:
     for problem in seen.problems:
         if problem.blocks and problem.revision == served.name:
@@ -222,7 +280,26 @@ def _demand(served: Served, line: Startable | Unread, facts: Facts) -> Demand | 
         waiting=tuple(facts.work[served.name].of_line(line.count)),
         oldest_s=max(0.0, oldest_s),
         arrived=facts.arrived.get(served.revision_id, 0),
+        hint=_hint(served, facts),
     )
+
+
+def _hints(now: datetime) -> Mapping[str, Hint]:
+    try:
+        return hints(now=now)
+    except DatabaseError as error:
+        # Whoever is warm stays a while without; all else goes on.
+        log.warning("announced calls not read", extra={"reason": str(error)})
+        return {}
+
+
+def _hint(served: Served, facts: Facts) -> views.Hint | None:
+    """What is announced of the revision that a coming call would be bound to. None for a model
+    that is paused or crashes."""
+    hint = facts.hints.get(served.model) if served.live else None
+    if hint is None or pauses.may_serve(served.revision_id, now=facts.now) is not None:
+        return None
+    return views.Hint(running=hint.running, queued=hint.queued, in_s=hint.in_s)
 
 
 def _state(worker: base.Worker, row: Present | None, run: Run | None) -> State:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -18,7 +18,7 @@ from scaler.loop import Loop, plain
 from scaler.probe import is_alive
 from scaler.sources import Sources
 from scaler.targets.advise import AdviseTarget
-from scaler.targets.base import Revision, Seen, Unseen, Wanted
+from scaler.targets.base import Revision, Target
 from scaler.targets.local import LocalTarget, memory_mb
 
 if TYPE_CHECKING:
@@ -30,8 +30,8 @@ DOOR_S = 10.0
 ELECTOR_DOOR_S = 3.0
 
 
-class UnknownTarget(Exception):
-    """FOLDLINE_SCALER_TARGET is local, kubernetes or advise."""
+class CannotBegin(Exception):
+    """There is no such target, or nothing to look at; its text says what to do."""
 
 
 def local(closing: ExitStack) -> Loop:
@@ -48,31 +48,23 @@ def local(closing: ExitStack) -> Loop:
 
 def kubernetes(closing: ExitStack) -> Loop:
     target, leads = _in_cluster(closing)
-    return Loop(target, Sources(target), leads=leads, describe=in_pod, own_jobs=True)
+    return _for_pods(target, leads)
 
 
 def advise(closing: ExitStack) -> Loop:
-    """Only says how many. In a cluster it keeps the Deployments for somebody else to scale."""
-    if "KUBERNETES_SERVICE_HOST" in os.environ:
-        cluster, leads = _in_cluster(closing)
-        target = AdviseTarget(look=cluster.look, write=lambda wanted: _tend(cluster, wanted))
-        return Loop(target, Sources(target), leads=leads, describe=in_pod)
-    leader = Leader()
-    closing.callback(leader.end)
-    nobody = AdviseTarget(look=_unseen, write=lambda _wanted: None)
-    return Loop(nobody, Sources(nobody), leads=leader)
+    """Says how many. It keeps the Deployments for somebody else to scale, and sends the Jobs of
+    the lane `bulk`, of which there is no number to scale."""
+    cluster, leads = _in_cluster(closing)
+    return _for_pods(AdviseTarget(look=cluster.look, keep=cluster.tend), leads)
 
 
-def _unseen() -> Seen:
-    raise Unseen("no cluster is configured here")
-
-
-def _tend(cluster: KubernetesTarget, wanted: Sequence[Wanted]) -> None:
-    cluster.tend(wanted)
+def _for_pods(target: Target, leads: Callable[[], bool]) -> Loop:
+    sources = Sources(target, flavour=settings.GPU_FLAVOUR)
+    return Loop(target, sources, leads=leads, describe=in_pod, own_jobs=True)
 
 
 def in_pod(served: Served) -> Revision:
-    """A revision with the image of its runtime. Each worker holds a whole card."""
+    """A revision with the image of its runtime."""
     return replace(plain(served), image=settings.WORKER_IMAGES.get(served.runtime, ""))
 
 
@@ -80,18 +72,27 @@ def _in_cluster(closing: ExitStack) -> tuple[KubernetesTarget, Callable[[], bool
     # Only here: on one machine nobody needs the client.
     from scaler.quiesce import Quiescing
     from scaler.targets.kubernetes.cluster import Cluster
-    from scaler.targets.kubernetes.connect import connect
+    from scaler.targets.kubernetes.connect import NoCluster, connect
     from scaler.targets.kubernetes.door import Door
     from scaler.targets.kubernetes.elector import Elector
     from scaler.targets.kubernetes.target import KubernetesTarget
 
     namespace = settings.NAMESPACE
-    elector = Elector(Door(connect(), namespace=namespace, timeout_s=ELECTOR_DOOR_S), well=_is_well)
+    try:
+        own, other = connect(), connect()
+    except NoCluster as error:
+        raise CannotBegin(f"Nothing can be scaled or advised. {error}") from error
+    elector = Elector(Door(own, namespace=namespace, timeout_s=ELECTOR_DOOR_S), well=_is_well)
     elector.start()
     closing.callback(elector.end)
-    door = Door(connect(), namespace=namespace, timeout_s=DOOR_S, leads_for_s=elector.leads_for_s)
-    cluster = Cluster(flavour=settings.GPU_FLAVOUR, node_labels=settings.GPU_NODES)
-    target = KubernetesTarget(door, cluster=cluster, quiesce=Quiescing())
+    door = Door(other, namespace=namespace, timeout_s=DOOR_S, leads_for_s=elector.leads_for_s)
+    cluster = Cluster(
+        flavour=settings.GPU_FLAVOUR,
+        node_labels=settings.GPU_NODES,
+        cards_per_node=settings.GPU_CARDS_PER_NODE,
+        kueue_queue=settings.KUEUE_QUEUE,
+    )
+    target = KubernetesTarget(door, cluster=cluster, consumers=Quiescing())
     return target, lambda: elector.leads_for_s() > 0
 
 
@@ -105,10 +106,11 @@ TARGETS: dict[str, Callable[[ExitStack], Loop]] = {
     "kubernetes": kubernetes,
     "advise": advise,
 }
+NAMES = "local, kubernetes or advise"
 
 
 def loop(target: str, *, closing: ExitStack) -> Loop:
-    """The loop for a target; what must end with it is put on `closing`. Raises UnknownTarget."""
+    """The loop for a target; what must end with it is put on `closing`. Raises CannotBegin."""
     if target not in TARGETS:
-        raise UnknownTarget(f"{target!r} is no target. {UnknownTarget.__doc__}")
+        raise CannotBegin(f"{target!r} is no target: FOLDLINE_SCALER_TARGET is {NAMES}.")
     return TARGETS[target](closing)

@@ -14,6 +14,25 @@ import pynvml
 
 HAMI_LIMIT = "CUDA_DEVICE_MEMORY_LIMIT"
 """In the environment, alone or with a card's number: HAMi bounds this worker's memory."""
+SHARE = "FOLDLINE_SHARE"
+UUIDS = ("GPU-", "MIG-")
+
+
+class WrongShare(Exception):
+    """FOLDLINE_SHARE is a part of a card, above 0 and at most 1."""
+
+
+def held_share() -> float:
+    """The part of its card that whoever started this worker gave it; all of it when nobody says.
+    Raises WrongShare."""
+    said = os.environ.get(SHARE) or "1"
+    try:
+        share = float(said)
+    except ValueError:
+        share = 0.0
+    if not 0 < share <= 1:
+        raise WrongShare(f"{said!r} is no share. {WrongShare.__doc__}")
+    return share
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,15 +66,25 @@ def visible_card() -> Card | None:
 
 
 def _first_handle() -> Any | None:
-    """NVML shows all cards of the machine, also those that CUDA is told to leave alone."""
+    """NVML shows all cards of the machine, also those that CUDA is told to leave alone. By
+    number both mean the same only in the order of the bus, which plugins are given."""
     shown = os.environ.get("CUDA_VISIBLE_DEVICES")
     first = "0" if shown is None else shown.split(",")[0].strip()
+    # A device plugin hands out cards by name, and one that has no other is meant by "0".
+    if first == "0" and _only_card():
+        first = _only_card()
     if first.isdecimal():
         known = int(first) < pynvml.nvmlDeviceGetCount()
         return pynvml.nvmlDeviceGetHandleByIndex(int(first)) if known else None
-    if first.startswith(("GPU-", "MIG-")):
+    if first.startswith(UUIDS):
         return pynvml.nvmlDeviceGetHandleByUUID(first)
     return None
+
+
+def _only_card() -> str:
+    """The one card this container was given, by its UUID; "" when it was not said so."""
+    given = os.environ.get("NVIDIA_VISIBLE_DEVICES", "").strip()
+    return given if given.startswith(UUIDS) and "," not in given else ""
 
 
 class Gauge:

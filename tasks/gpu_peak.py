@@ -18,19 +18,30 @@ STEP_BYTES = 16 * 1024 * 1024
 
 
 class GpuPeak:
-    """The greatest of what torch reserved and what the driver saw; each rise is told."""
+    """The greatest of what torch reserved and what the driver saw; each rise is told.
+
+    Before the first job it is little more than the weights, and nobody may go by it: nothing is
+    told until then.
+    """
 
     def __init__(self, *, tell: Callable[[int], None]) -> None:
         self._lock = threading.Lock()
-        self._told = 0
+        self._held, self._told, self._worked = 0, 0, False
         self._tell = tell
+
+    def worked(self, held_bytes: int) -> None:
+        """A job has ended; torch reserved so much."""
+        self._worked = True
+        self.note(held_bytes)
 
     def note(self, held_bytes: int) -> None:
         with self._lock:
-            if held_bytes <= self._told + (STEP_BYTES if self._told else 0):
+            self._held = max(self._held, held_bytes)
+            held, told = self._held, self._told
+            if not self._worked or held <= told + (STEP_BYTES if told else 0):
                 return
-            self._told = held_bytes
-        self._tell(held_bytes)
+            self._told = held
+        self._tell(held)
 
     def watch(self, card: Card) -> None:
         """Look at the card each second, in a thread of its own: a driver may hang, and a

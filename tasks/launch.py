@@ -6,6 +6,7 @@ import logging
 import os
 import socket
 import time
+from pathlib import Path
 from typing import Any
 
 from celery import bootsteps
@@ -35,7 +36,13 @@ class Launch:
     """One worker: its row, its heartbeat, its plugin and its Celery consumer."""
 
     def __init__(
-        self, assignment: Assignment, spec: PluginSpec, *, name: str, once: bool = False
+        self,
+        assignment: Assignment,
+        spec: PluginSpec,
+        *,
+        name: str,
+        share: float = 1.0,
+        once: bool = False,
     ) -> None:
         self._assignment = assignment
         self._name = name
@@ -49,6 +56,7 @@ class Launch:
                 pid=os.getpid(),
                 card=card.uuid if card else "",
                 card_bytes=card.memory_bytes if card else 0,
+                share=share,
             )
         )
         self._gpu_peak = GpuPeak(tell=lambda held: self._heartbeat.say(peak_gpu_bytes=held))
@@ -124,6 +132,7 @@ class Launch:
 
     def load(self) -> None:
         """Start the plugin and wait until it is loaded, told to stop, or broken."""
+        started_s = _process_age_s()
         self._wait_for_permission()
         self._heartbeat.say(state="loading")
         self._host.start()
@@ -136,9 +145,17 @@ class Launch:
                 celery_state.maybe_shutdown()
         loaded = self._host.loaded
         phases = {**loaded.phases, "total": loaded.seconds} if loaded else {}
+        phases["start_worker"] = round(started_s, 4)
         self._heartbeat.say(
             state="ready", load_seconds=phases, peak_memory_bytes=self._host.peak_rss_bytes
         )
+
+
+def _process_age_s() -> float:
+    """Seconds since this process was begun: the interpreter, its imports, the worker's row."""
+    fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+    began_s = int(fields[19]) / os.sysconf("SC_CLK_TCK")
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - began_s
 
 
 class LoadPlugin(bootsteps.StartStopStep):

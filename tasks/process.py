@@ -152,6 +152,8 @@ class PluginProcess:
 def _environment(spec: PluginSpec, home: Path) -> Mapping[str, str]:
     """All that a plugin sees of the environment: no credential, no setting of the platform."""
     return {
+        # NVML counts cards so, and torch's first card must be the one that is measured.
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
         **{name: os.environ[name] for name in PASSED_ON if name in os.environ},
         **{name: str(spec.threads) for name in THREAD_VARIABLES},
         "PATH": os.environ.get("PATH", os.defpath),

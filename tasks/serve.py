@@ -80,7 +80,7 @@ class Desk:
         finally:
             self.current = None
             self.say_state()
-            self.gpu_peak.note(self.host.peak_gpu_bytes)
+            self.gpu_peak.worked(self.host.peak_gpu_bytes)
 
     def wait_until_loaded(self) -> None:
         """Hold the ticket while the plugin restarts. Claiming first would take a job from

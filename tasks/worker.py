@@ -8,7 +8,6 @@ reviewed (EX_CONFIG).
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import signal
 import socket
@@ -27,11 +26,9 @@ from foldline.fleet.runtimes import interpreter  # noqa: E402
 from foldline.fleet.services import Assignment, NoRevision  # noqa: E402
 from foldline.ids import uuid7  # noqa: E402
 from model_plugins.manifest import ManifestError, read_manifest  # noqa: E402
-from tasks.cards import visible_card  # noqa: E402
+from tasks.cards import WrongShare, held_share, visible_card  # noqa: E402
 from tasks.host import PluginSpec, make_undumpable  # noqa: E402
 from tasks.launch import EX_CONFIG, Launch  # noqa: E402
-
-NAME = re.compile(r"(?P<model>[a-z][a-z0-9_]*)(@r?(?P<number>[0-9]+))?")
 
 
 class NothingToServe(Exception):
@@ -45,27 +42,28 @@ def main(arguments: list[str]) -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     once = "--once" in arguments[1:]
     try:
+        share = held_share()
         assignment = _assignment([each for each in arguments if each != "--once"])
         spec = _spec(assignment)
-    except NothingToServe as reason:
+    except (NothingToServe, WrongShare) as reason:
         print(f"worker: {reason}", file=sys.stderr)  # noqa: T201 - the process's last word
         return EX_CONFIG
     name = f"{assignment.model}-r{assignment.number}-{uuid7().hex[-8:]}@{socket.gethostname()}"
     try:
-        return Launch(assignment, spec, name=name, once=once).run()
+        return Launch(assignment, spec, name=name, share=share, once=once).run()
     finally:
         shutil.rmtree(spec.scratch, ignore_errors=True)
 
 
 def _assignment(arguments: list[str]) -> Assignment:
-    match = NAME.fullmatch(arguments[0]) if len(arguments) == 1 else None
-    if match is None:
+    try:
+        model, number = fleet.named(" ".join(arguments))
+    except NoRevision as error:
         raise NothingToServe(
             "say which model: python -m tasks.worker MODEL, or MODEL@r2 (and --once)."
-        )
-    number = int(match["number"]) if match["number"] else None
+        ) from error
     try:
-        return fleet.assignment(match["model"], number=number)
+        return fleet.assignment(model, number=number)
     except NoRevision as error:
         raise NothingToServe(f"{arguments[0]} has no live revision. {error.__doc__}") from error
 

@@ -82,7 +82,7 @@ def gather(estate: Estate) -> Evidence:
     return Evidence(
         history=read(estate.histories),
         jobs={job.id: job for job in jobs},
-        files=_hashes(estate.folder / "artifacts"),
+        files=hashes(estate.folder / "artifacts"),
         limits={"waiting": waiting, "running": running},
     )
 
@@ -94,7 +94,7 @@ def keep(evidence: Evidence) -> Path:
     return path
 
 
-def _hashes(folder: Path) -> dict[str, str]:
+def hashes(folder: Path) -> dict[str, str]:
     """The store names a file by its hash: is it so?"""
     stored = [path for path in folder.glob("*/*/*") if path.is_file()]
     return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in stored}

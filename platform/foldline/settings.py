@@ -149,6 +149,8 @@ WORKER_IMAGES = env.dict("FOLDLINE_WORKER_IMAGES", default={})  # by runtime
 NAMESPACE = env.str("FOLDLINE_NAMESPACE", default="foldline")
 GPU_FLAVOUR = env.str("FOLDLINE_GPU_FLAVOUR", default="whole")
 GPU_NODES = env.dict("FOLDLINE_GPU_NODES", default={})  # labels of the nodes with our cards
+GPU_CARDS_PER_NODE = env.int("FOLDLINE_GPU_CARDS_PER_NODE", default=0)  # 0: the nodes say it
+KUEUE_QUEUE = env.str("FOLDLINE_KUEUE_QUEUE", default="")
 
 CURRENCY = env.str("FOLDLINE_CURRENCY", default="USD")  # of every price and cost
 

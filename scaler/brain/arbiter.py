@@ -8,9 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from scaler.brain.elastic import Bid
+from scaler.brain.placement import EPS
 from scaler.brain.policy import Floor, Policy
-
-EPS = 1e-6
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

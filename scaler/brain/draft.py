@@ -146,6 +146,46 @@ class Draft:
             self.drains.append(Drain(worker=name))
             self._leaving.append(worker)
 
+    def keep(self, worker: Worker) -> bool:
+        """Let one stay that the others were placed without, if its room is still free."""
+        card = worker.card or fit(self.rooms(), share=worker.share)
+        if card is None or (card in self.free and not self._vacate(card, share=worker.share)):
+            return False
+        self.stops = [each for each in self.stops if each.worker != worker.name]
+        self._seat(replace(worker, card=card))
+        return True
+
+    def _vacate(self, card: str, *, share: float) -> bool:
+        """Whether there is so much room, if need be by starting others on a card just like it:
+        to them one is as good as the other."""
+        while self._left(card) + EPS < share:
+            moved = next(
+                (
+                    (number, like)
+                    for number, start in enumerate(self.starts)
+                    if start.card == card
+                    for like in self.free
+                    if like != card and self._is_like(like, card, start)
+                ),
+                None,
+            )
+            if moved is None:
+                return False
+            self._restart(*moved)
+        return True
+
+    def _is_like(self, like: str, card: str, start: Start) -> bool:
+        """Whether `like` has the room that `card` had before this start."""
+        before = self._left(card) + self._policies[start.model].share
+        return abs(self._left(like) - before) <= EPS
+
+    def _restart(self, number: int, card: str) -> None:
+        start, worker = self.starts[number], self._coming[number]
+        self.free[start.card] += worker.share
+        self.free[card] -= worker.share
+        self.starts[number] = replace(start, card=card)
+        self._coming[number] = replace(worker, card=card)
+
     def clear(self, plan: DrainPlan, *, owner: Policy) -> None:
         """Send away who must leave, and keep the card for the owner until they have."""
         for each in plan.leaving:

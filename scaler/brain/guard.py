@@ -21,5 +21,10 @@ def may_go(
         return 0
     if wanted:
         return over
-    since = None if last_down is None else now - last_down
-    return 0 if since is not None and 0 <= since < WINDOW_S[lane] else 1
+    return 0 if window_left_s(lane=lane, last_down=last_down, now=now) > 0 else 1
+
+
+def window_left_s(*, lane: Lane, last_down: float | None, now: float) -> float:
+    """Seconds until the next idle worker may be stopped; 0 after a clock was set back."""
+    since = WINDOW_S[lane] if last_down is None else now - last_down
+    return max(0.0, WINDOW_S[lane] - since) if since >= 0 else 0.0

@@ -64,6 +64,22 @@ PROFILES: dict[Table, tuple[Profile, ...]] = {
 }  # fmt: skip
 
 
+SIZES_GB: dict[Table, tuple[float, float]] = {
+    "a30-24": (22, 25),
+    "a100-40": (38, 41),
+    "80": (78, 81),
+    "h200-141": (138, 142),
+}
+"""What drivers tell of such cards, in GiB, with what they keep for themselves."""
+
+
+def table_of(memory_gb: float) -> Table | None:
+    """The table of a card of this size that can be cut; None when there is none of its kind."""
+    return next(
+        (name for name, (least, most) in SIZES_GB.items() if least <= memory_gb <= most), None
+    )
+
+
 def smallest(table: Table | None, *, memory_gb: float, compute: float) -> Profile | None:
     """The least profile with this memory and compute (0 to 1 of the card), or None."""
     able = (

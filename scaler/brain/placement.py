@@ -10,7 +10,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-EPS = 1e-9
+EPS = 1e-6
+"""Of a card: what shares that add up to one may miss it by."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -18,7 +18,7 @@ class Start:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Stop:
-    """End an idle worker."""
+    """End an idle worker, or one that loads for an announced call only."""
 
     worker: str
 
@@ -71,3 +71,5 @@ class Memory:
     desired: Mapping[str, int] = field(default_factory=dict)
     unserved_since: Mapping[str, float] = field(default_factory=dict)
     """Since when a model has jobs and neither a worker nor a card that empties for one."""
+    warm: Mapping[str, float] = field(default_factory=dict)
+    """Models whose one worker waits for an announced call, and when that was last announced."""

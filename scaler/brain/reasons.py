@@ -6,10 +6,12 @@ from collections.abc import Mapping
 
 from scaler.brain.demand import Habit, Tier, tier
 from scaler.brain.elastic import Crew, break_even_s, keepalive_s
+from scaler.brain.guard import WINDOW_S, window_left_s
 from scaler.brain.plan import Decision, Memory, Plan
 from scaler.brain.policy import Policy
 from scaler.brain.turn import Turn
-from scaler.brain.views import Unread
+from scaler.brain.views import Hint, Unread
+from scaler.brain.warmth import WARM_S, is_due
 
 
 def nothing_read(why: Unread, *, policies: Mapping[str, Policy], memory: Memory) -> Plan:
@@ -42,7 +44,8 @@ def explain(
     unread: Mapping[str, str],
     memory: Memory,
 ) -> tuple[Decision, ...]:
-    """A decision for each model, in the order of their names."""
+    """A decision for each model, in the order of their names. Of the memory, `last_down` and
+    `warm` count what this look ordered."""
     decisions = []
     for model, policy in turn.policies.items():
         if model not in turn.demands:
@@ -56,9 +59,10 @@ def explain(
                 model=model,
                 desired=desired[model],
                 actual=before[model].size,
-                reason=_reason(turn, policy, crew=before[model], desired=desired[model]),
+                reason=_announced(turn, policy, warm=memory.warm, desired=desired[model])
+                or _reason(turn, policy, crew=before[model], desired=desired[model]),
                 tier=_tier(policy, turn.habits[model]),
-                zero_in_s=_zero_in_s(turn, policy),
+                zero_in_s=_zero_in_s(turn, policy, memory=memory),
             )
         )
     return tuple(decisions)
@@ -66,6 +70,32 @@ def explain(
 
 def _tier(policy: Policy, habit: Habit) -> Tier:
     return tier(habit, break_even_s=break_even_s(policy, burst=habit.burst))
+
+
+def _announced(turn: Turn, policy: Policy, *, warm: Mapping[str, float], desired: int) -> str:
+    """What an announced call has to do with it, or ""."""
+    model = policy.model
+    due = is_due(policy, turn.demands[model])
+    if model in warm:
+        left_s = WARM_S - (turn.now - warm[model])
+        return (
+            f"warmed: {_who_announced(turn.demands[model].hint)} it"
+            if due
+            else f"warmed: whoever announced a call has ended; stays {spell(left_s)} for it"
+        )
+    if model in turn.aside and due:
+        return "warmed for an announced call; leaves, somebody else needs the room"
+    if model in turn.aside:
+        return "warmed for an announced call that has not come; leaves"
+    if due and not desired:
+        return f"{_who_announced(turn.demands[model].hint)} a call; no card is free for that"
+    return ""
+
+
+def _who_announced(hint: Hint | None) -> str:
+    counts = {"running": hint.running, "waiting": hint.queued} if hint else {}
+    told = " and ".join(f"{count} {what}" for what, count in counts.items() if count)
+    return f"{told} {'job' if sum(counts.values()) == 1 else 'jobs'} announced"
 
 
 def _reason(turn: Turn, policy: Policy, *, crew: Crew, desired: int) -> str:
@@ -110,15 +140,27 @@ def _while_jobs_wait(turn: Turn, policy: Policy, *, crew: Crew, desired: int) ->
     return f"{told}; a further worker would start too late to help"
 
 
-def _zero_in_s(turn: Turn, policy: Policy) -> float | None:
+def _zero_in_s(turn: Turn, policy: Policy, *, memory: Memory) -> float | None:
     crew = turn.crew(policy.model)
+    if policy.model in memory.warm:
+        announced = is_due(policy, turn.demands[policy.model])
+        return None if announced else WARM_S - (turn.now - memory.warm[policy.model])
     if turn.waiting(policy.model) or crew.held or policy.min_workers:
         return None
     if not crew.idle:
         return 0.0
     habit = turn.habits[policy.model]
     stay = keepalive_s(policy, gaps=habit.gaps, burst=habit.burst)
-    return max(0.0, stay - min(crew.idle))
+    window_s = WINDOW_S[policy.lane]
+    # One at a time, the longest idle first, a window apart.
+    leaves_s = (
+        window_left_s(lane=policy.lane, last_down=memory.last_down.get(policy.model), now=turn.now)
+        - window_s
+    )
+    for number, idle_s in enumerate(sorted(crew.idle, reverse=True)):
+        above_most = number < len(crew.idle) - policy.max_workers
+        leaves_s = max(leaves_s + window_s, 0.0 if above_most else stay - idle_s)
+    return leaves_s
 
 
 def spell(seconds: float) -> str:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from scaler.brain.arbiter import EPS, floors_too_high, guaranteed
+from scaler.brain.arbiter import floors_too_high, guaranteed
 from scaler.brain.demand import Habit, look
 from scaler.brain.draft import Draft
 from scaler.brain.elastic import Bid, Crew, bid, kept
+from scaler.brain.placement import EPS
 from scaler.brain.plan import Memory
 from scaler.brain.policy import Policy
 from scaler.brain.views import Demand, Observation, Worker
@@ -31,12 +32,24 @@ class Turn:
     """Workers each model may insist on, so that others leave for it."""
     too_high: str | None
     unserved_since: Mapping[str, float]
+    aside: Mapping[str, Worker]
+    """Workers that wait for an announced call, by model. They are not on the draft."""
+    cramped: bool
 
     def crew(self, model: str) -> Crew:
         return self.draft.crew(self.policies[model])
 
     def waiting(self, model: str) -> int:
         return len(self.demands[model].waiting) if model in self.demands else 0
+
+    def present(self, model: str) -> Crew:
+        """Everybody of a model, who was set aside as well."""
+        crew, aside = self.draft.present(model), self.aside.get(model)
+        if aside is None:
+            return crew
+        if aside.state == "loading":
+            return replace(crew, loading=(*crew.loading, aside.left_s))
+        return replace(crew, idle=tuple(sorted((*crew.idle, aside.for_s))))
 
     def missing(self, model: str) -> int:
         """Workers it has a right to and does not have."""
@@ -84,10 +97,11 @@ def gather(
     workers: Sequence[Worker],
     *,
     policies: Mapping[str, Policy],
+    aside: Mapping[str, Worker],
     memory: Memory,
     now: float,
 ) -> Turn:
-    """What one look at the pool says."""
+    """What one look at the pool says; `workers` are those that were not set aside."""
     demands = {
         model: demand for model in policies if isinstance(demand := seen.demands.get(model), Demand)
     }
@@ -128,6 +142,8 @@ def gather(
         },
         too_high=too_high,
         unserved_since=_unserved(demands, draft=draft, memory=memory, now=now),
+        aside=aside,
+        cramped=seen.cramped,
     )
 
 

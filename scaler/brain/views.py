@@ -26,6 +26,16 @@ class Worker:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Hint:
+    """A call that open jobs of other models announce."""
+
+    running: int = 0
+    queued: int = 0
+    in_s: float = 0.0
+    """Estimated seconds until the first of these jobs ends."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Demand:
     """What can be claimed of one model now, in the order it will be."""
 
@@ -34,6 +44,7 @@ class Demand:
     oldest_s: float = 0.0
     arrived: int = 0
     """Jobs that became claimable since the last look."""
+    hint: Hint | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -50,3 +61,5 @@ class Observation:
     cards: tuple[str, ...]
     workers: tuple[Worker, ...] | Unread
     demands: Mapping[str, Demand | Unread]
+    cramped: bool = False
+    """A worker that was ordered found no room beside the others, whatever the cards say."""

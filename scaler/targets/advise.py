@@ -3,27 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from scaler.targets.base import Report, Seen, Wanted
 
 
+def nothing(_wanted: Sequence[Wanted]) -> Report:
+    """Where there is nothing to keep ready for whoever acts."""
+    return Report()
+
+
 class AdviseTarget:
-    """`look` tells what there is, from wherever it is known; `write` keeps what is wanted."""
+    """`look` tells what there is, from wherever it is known; `keep` makes what others scale,
+    and tells what stands in the way."""
 
     def __init__(
-        self, *, look: Callable[[], Seen], write: Callable[[Sequence[Wanted]], None]
+        self,
+        *,
+        look: Callable[[], Seen],
+        keep: Callable[[Sequence[Wanted]], Report] = nothing,
     ) -> None:
-        self._look, self._write = look, write
+        self._look, self._keep = look, keep
 
     def look(self) -> Seen:
         return self._look()
 
     def act(self, wanted: Sequence[Wanted]) -> Report:
-        self._write(wanted)
-        return Report(done=tuple(f"advised {_advice(each)}" for each in wanted))
+        report = self._keep(wanted)
+        advice = tuple(
+            f"advised {_advice(each)}" for each in wanted if not (each.hold or each.jobs)
+        )
+        return replace(report, done=(*report.done, *advice))
 
 
 def _advice(wanted: Wanted) -> str:
-    if wanted.revision.lane == "bulk":
-        return f"{wanted.revision.name}: {len(wanted.jobs)} jobs of their own"
     return f"{wanted.revision.name}: {wanted.workers} workers"

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
-Lane = Literal["online", "long", "bulk"]
+from scaler.brain.policy import Lane
+
+Flavour = Literal["whole", "hami", "mig", "time-sliced", "mps"]
 Phase = Literal["pending", "loading", "ready", "ending", "failed"]
 
 
@@ -63,7 +65,8 @@ class Revision:
 class Worker:
     """One worker as the target sees it, from its order until it has left.
 
-    All but `failed` hold their share of `cards`; a pending one's cards are not known yet.
+    `ending`: it was told to leave, takes no more jobs and goes when it has none. All but `failed`
+    hold their share of `cards`; a pending one's cards are not known yet.
     `for_s` are seconds in this phase, by the target's own steady clock.
     """
 
@@ -75,6 +78,8 @@ class Worker:
     cards: tuple[str, ...] = ()
     node: str = ""
     for_s: float = 0.0
+    placing: tuple[tuple[str, float], ...] = ()
+    """Seconds from its order until its process ran, by phase, once it runs."""
 
     @property
     def holds(self) -> bool:
@@ -83,11 +88,13 @@ class Worker:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Problem:
-    """Something a person should know of. While it `blocks`, its revision gets no further worker."""
+    """Something a person should know of. While it `blocks`, its revision gets no further worker.
+    `no_room`: one was ordered, a card is free, and who is there leaves no room beside it."""
 
     words: str
     revision: str = ""
     blocks: bool = False
+    no_room: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -106,15 +113,19 @@ class Seen:
 class Wanted:
     """How many workers a revision should have.
 
-    `victims` are idle workers that may leave, the first one first; with fewer than must go, the
-    others stay. In the lane `bulk` there is a worker for each of `jobs`, which ends with it, and
-    `workers` is not looked at.
+    `victims` are idle workers that may leave, the first one first; `drains` leave when they have
+    no job, and take no further one. Neither counts among `workers`, and with fewer than must go
+    the others stay. Where each job of the lane `bulk` has a worker of its own, `jobs` names them
+    all and `workers` is not looked at. With `hold` not all is known of the revision: no worker
+    comes, and nobody goes who was not told to before.
     """
 
     revision: Revision
     workers: int = 0
     victims: tuple[str, ...] = ()
+    drains: tuple[str, ...] = ()
     jobs: tuple[str, ...] = ()
+    hold: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -137,3 +148,13 @@ class Target(Protocol):
         """First those who leave, then those who come, in the order given, as far as cards are
         free. A revision that is not named is left as it is. Raises nothing of the target's:
         what failed is held and told."""
+
+
+@runtime_checkable
+class Prepares(Protocol):
+    """What a target may do beside: have weights where workers may come, before they do."""
+
+    def prepare(self, revisions: Sequence[Revision]) -> Report:
+        """Let their weights be read and checked wherever that was not done lately; returns at
+        once. What is found is kept in the database by whoever reads. Raises nothing of the
+        target's."""

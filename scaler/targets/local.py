@@ -18,6 +18,7 @@ from pathlib import Path
 from foldline.ops.programs import Child, Program
 from foldline.ops.supervisor import LONGEST_PAUSE_S, describe
 from scaler.targets.base import Problem, Report, Revision, Seen, Wanted, Worker
+from scaler.targets.weights_ahead import Reader
 
 QUICK_S = 30.0
 """A worker that failed sooner than this delays the next one of its revision."""
@@ -64,8 +65,9 @@ def memory_mb() -> int:
 
 
 def worker_command(revision: Revision) -> tuple[str, ...]:
-    """How a worker of a revision is started."""
-    return (sys.executable, "-m", "tasks.worker", revision.name)
+    """How a worker of a revision is started. In the lane `bulk` it leaves after a job."""
+    once = ("--once",) if revision.lane == "bulk" else ()
+    return (sys.executable, "-m", "tasks.worker", revision.name, *once)
 
 
 class LocalTarget:
@@ -88,6 +90,7 @@ class LocalTarget:
         self._places = tuple(f"place {number}" for number in range(1, places + 1))
         self._memory_mb, self._write, self._say = memory_mb * MEMORY_PART, write, say
         self._command, self._environment, self._clock = command, environment or {}, clock
+        self._reader = Reader(write=write, environment=environment)
         self._hired: list[Hired] = []
         self._failed: dict[str, Failed] = {}
 
@@ -102,6 +105,7 @@ class LocalTarget:
 
     def act(self, wanted: Sequence[Wanted]) -> Report:
         done: list[str] = []
+        wanted = [each for each in wanted if not each.hold]
         for each in wanted:
             done += [f"{each.revision.name}: {name} leaves" for name in self._let_go(each)]
         problems = []
@@ -115,6 +119,10 @@ class LocalTarget:
                 done.append(f"{each.revision.name}: {self._start(each.revision).name} starts")
         return Report(done=tuple(done), problems=tuple(problems))
 
+    def prepare(self, revisions: Sequence[Revision]) -> Report:
+        """See `Prepares.prepare`."""
+        return self._reader.prepare(revisions)
+
     def processes(self) -> Sequence[int]:
         """The process ids of all workers, those that leave as well."""
         return [each.child.process.pid for each in self._hired]
@@ -127,6 +135,7 @@ class LocalTarget:
         """Let everybody finish and leave; after `grace_s` (None: as long as its job may run)
         whoever is still there is killed."""
         began = self._clock()
+        self._reader.close()
         for each in self._hired:
             self._tell(each)
         for each in self._hired:
@@ -176,7 +185,7 @@ class LocalTarget:
 
     def _let_go(self, wanted: Wanted) -> Iterator[str]:
         staying = {each.name: each for each in self._staying(wanted.revision.name)}
-        for name in [name for name in wanted.victims if name in staying]:
+        for name in [name for name in (*wanted.drains, *wanted.victims) if name in staying]:
             if len(self._staying(wanted.revision.name)) <= wanted.workers:
                 return
             self._tell(staying[name])
@@ -197,11 +206,13 @@ class LocalTarget:
             words = f"waits for a place to be free; {leaving} of {len(self._hired)} workers leave"
             return Problem(words=words, revision=revision.name)
         used = sum(each.revision.memory_mb for each in self._hired)
+        leaves = sum(each.revision.memory_mb for each in self._hired if each.told)
         if used + revision.memory_mb > self._memory_mb:
             return Problem(
                 words=f"needs {revision.memory_mb} MiB of memory; of {self._memory_mb:.0f} MiB"
                 f" for workers {used} are taken",
                 revision=revision.name,
+                no_room=used - leaves + revision.memory_mb > self._memory_mb,
             )
         return None
 
@@ -215,7 +226,7 @@ class LocalTarget:
             command=self._command(revision),
             # Its job is taken up again from the database; an orphan would compute it for nobody.
             orphan_signal=signal.SIGKILL,
-            environment=self._environment,
+            environment={**self._environment, "FOLDLINE_SHARE": f"{revision.gpu.share:g}"},
         )
         hired = Hired(
             revision=revision,

@@ -12,7 +12,7 @@ from foldline.environment import ROOT
 from model_plugins.registry import BUILTIN_ROOT, discover
 
 FILE = ROOT / "deploy" / "compose.yaml"
-STORES = {"database", "broker"}
+STORES = {"database", "broker", "events"}
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +44,14 @@ def test_nothing_of_ours_is_writable_or_has_rights(services: dict[str, Any]) -> 
 
 def test_no_ticket_is_evicted(services: dict[str, Any]) -> None:
     assert "noeviction" in services["broker"]["command"]
+
+
+def test_news_have_a_redis_of_their_own_that_keeps_nothing(services: dict[str, Any]) -> None:
+    command = services["events"]["command"]
+    assert command[command.index("--maxmemory-policy") + 1] == "allkeys-lru"
+    assert command[command.index("--appendonly") + 1] == "no"
+    urls = services["gateway"]["environment"]
+    assert urls["FOLDLINE_EVENTS_URL"] != urls["REDIS_URL"]
 
 
 def test_it_listens_on_loopback_and_holds_no_secret(services: dict[str, Any]) -> None:

@@ -188,6 +188,14 @@ def test_tickets_and_cache_are_two_stores_outside() -> None:
     assert not any(each["kind"] == "StatefulSet" for each in build("overlays/production"))
 
 
+@pytest.mark.parametrize("who", ["server", "worker"])
+def test_tickets_and_news_have_an_address_each(who: str) -> None:
+    example = ROOT / "deploy" / "overlays" / "production" / f"{who}.env.example"
+    lines = [line for line in example.read_text().splitlines() if not line.startswith("#")]
+    said = dict(line.split("=", 1) for line in lines if line)
+    assert said["REDIS_URL"] != said["FOLDLINE_EVENTS_URL"]
+
+
 def test_probes_call_the_gateway_by_a_name_it_answers_to() -> None:
     hosts = named("ConfigMap", "foldline")["data"]["FOLDLINE_HOSTS"].split(",")
     [container] = named("Deployment", "foldline-gateway")["spec"]["template"]["spec"]["containers"]

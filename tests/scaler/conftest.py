@@ -138,14 +138,14 @@ def server(tmp_path: Path, settings: Settings) -> Iterator[RedisServer]:
         tickets.publisher.cache_clear()
 
 
-def sleep(revision: Revision, tenant: Tenant, seconds: float) -> Job:
-    """A job of the test plugin `sleepy` that takes so long."""
-    inputs = {"seconds": seconds}
+def sleep(revision: Revision, tenant: Tenant, seconds: float, **more: Any) -> Job:
+    """A job of the test plugin `sleepy` that takes so long, or, with other inputs, of another."""
+    inputs = {"seconds": seconds, **more}
     call = Submission(
         tenant_id=tenant.id,
         model_id=revision.model_id,
         revision_id=revision.pk,
-        queue=tickets.queue_name("sleepy", number=revision.number),
+        queue=tickets.queue_name(revision.model.name, number=revision.number),
         inputs=inputs,
         normalized_input=inputs,
         seed=7,

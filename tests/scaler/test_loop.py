@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 
 import pytest
 from django.db import OperationalError
 
 from foldline.catalog.models import Revision
 from foldline.clock import database_now
-from foldline.fleet.models import ScalingDecision
+from foldline.fleet.models import NodeWeights, ScalingDecision
 from foldline.fleet.policies import HISTORY, history, latest_decisions, wish
-from foldline.jobs import demand, pauses
+from foldline.jobs import demand, pauses, services
 from foldline.jobs.leading import lead
 from foldline.jobs.models import Job
 from scaler import loop as rounds
+from scaler.brain.demand import Habit
 from scaler.leading import DUTY, Leader
-from scaler.loop import Loop
+from scaler.loop import PREPARE_S, Loop
 from scaler.sources import Sources
-from scaler.targets.base import Problem, Report
+from scaler.targets import base
+from scaler.targets.base import Problem, Report, Wanted
 from tests.scaler.conftest import MakeJob, MakeRow, Notebook
 
 pytestmark = pytest.mark.django_db
@@ -83,6 +86,42 @@ def test_a_busy_worker_is_no_victim(
     assert target.last()["toy@r1"].victims == ()
 
 
+def test_a_busy_worker_that_makes_room_is_told_to_leave_at_the_end_of_its_job(
+    scaler: Loop,
+    target: Notebook,
+    make_row: MakeRow,
+    make_job: MakeJob,
+    toy: Revision,
+    live_revision: Callable[..., Revision],
+) -> None:
+    target.cards = ("place 1",)
+    target.hire(1)
+    make_row(1, state="busy")
+    make_job(live_revision(name="other"))
+    scaler.round()
+    orders = target.last()["toy@r1"]
+    assert (orders.workers, orders.victims, orders.drains) == (0, (), ("here:1",))
+    # As a target shows it from then on.
+    target.crew[0] = replace(target.crew[0], phase="ending")
+    scaler.round()
+    assert target.last()["toy@r1"].drains == (), "it is not planned away again"
+    assert target.last()["other@r1"].workers == 1
+    assert "place 1 is kept for it" in decision_of(Revision.objects.get(model__name="other")).reason
+
+
+def test_what_is_wrong_is_logged_once_and_again_when_it_comes_back(
+    scaler: Loop, target: Notebook, toy: Revision, caplog: pytest.LogCaptureFixture
+) -> None:
+    def logged(seconds: int | None) -> int:
+        words = f"The node n has been away for {seconds} s."
+        target.problems = () if seconds is None else (Problem(words=words),)
+        scaler.round()
+        return sum("The node n" in each.message for each in caplog.records)
+
+    assert [logged(1), logged(2), logged(3)] == [1, 1, 1]
+    assert [logged(None), logged(4)] == [1, 2]
+
+
 def test_a_pinned_model_keeps_its_workers(scaler: Loop, target: Notebook, toy: Revision) -> None:
     wish(toy.model_id, pinned=2)
     scaler.round()
@@ -106,7 +145,10 @@ def test_what_cannot_be_counted_is_not_touched(
 
     monkeypatch.setattr(demand, "wanted_of", fails)
     scaler.round()
-    assert list(target.last()) == ["other@r1"]
+    assert {name: each.hold for name, each in target.last().items()} == {
+        "other@r1": False,
+        "toy@r1": True,
+    }
     assert "could not be counted" in decision_of(toy).reason
 
 
@@ -210,3 +252,139 @@ def test_a_scaler_that_begins_blind_tells_no_zero(target: Notebook, toy: Revisio
     begin()
     assert decision_of(toy).desired == 2
     assert decision_of(toy).reason == "held at 2: the API server did not answer"
+
+
+@pytest.fixture
+def announced(
+    make_job: MakeJob,
+    make_row: MakeRow,
+    target: Notebook,
+    live_revision: Callable[..., Revision],
+) -> Revision:
+    """`alpha`, named by a job of `toy` that a worker is at; both places and the cards are ours."""
+    alpha = live_revision(name="alpha")
+    target.hire(1)
+    row = make_row(1)
+    job = make_job()
+    services.claim(revision_id=row.revision_id, owner=row.name, limit=1)
+    Job.objects.filter(id=job).update(next_models=["alpha"])
+    return alpha
+
+
+def test_what_is_only_announced_is_asked_for_last(
+    scaler: Loop,
+    target: Notebook,
+    announced: Revision,
+    make_job: MakeJob,
+    live_revision: Callable[..., Revision],
+) -> None:
+    """Also where the target knows of room that the brain knows nothing of."""
+    target.cards = ("place 1", "place 2", "place 3")
+    make_job(live_revision(name="beta"))
+    scaler.round()
+    assert {name: each.workers for name, each in target.last().items()} == {
+        "alpha@r1": 1,
+        "beta@r1": 1,
+        "toy@r1": 1,
+    }
+    assert list(target.last()) == ["toy@r1", "beta@r1", "alpha@r1"]
+
+
+def test_who_was_warmed_gives_way_to_a_worker_that_found_no_memory(
+    scaler: Loop,
+    target: Notebook,
+    announced: Revision,
+    make_job: MakeJob,
+    make_row: MakeRow,
+    monkeypatch: pytest.MonkeyPatch,
+    live_revision: Callable[..., Revision],
+) -> None:
+    target.cards = ("place 1", "place 2", "place 3")
+    scaler.round()
+    assert target.last()["alpha@r1"].workers == 1
+    target.hire(2, revision="alpha@r1", place=2)
+    make_row(2, revision=announced)
+    make_job(live_revision(name="beta"))
+    act = target.act
+
+    def no_memory(wanted: Sequence[Wanted]) -> Report:
+        act(wanted)
+        problem = Problem(words="needs memory", revision="beta@r1", no_room=True)
+        return Report(problems=(problem,))
+
+    monkeypatch.setattr(target, "act", no_memory)
+    scaler.round()
+    assert target.last()["alpha@r1"].workers == 1
+    scaler.round()
+    assert target.last()["alpha@r1"].workers == 0
+    assert target.last()["alpha@r1"].victims == ("here:2",)
+
+
+def test_a_warmed_worker_that_finds_no_memory_sends_no_other_away(
+    scaler: Loop, target: Notebook, announced: Revision, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem = Problem(words="needs memory", revision="alpha@r1", no_room=True)
+    act = target.act
+
+    def no_memory(wanted: Sequence[Wanted]) -> Report:
+        act(wanted)
+        return Report(problems=(problem,))
+
+    monkeypatch.setattr(target, "act", no_memory)
+    scaler.round()
+    scaler.round()
+    assert target.last()["alpha@r1"].workers == 1, "it is asked for again"
+
+
+@dataclass(kw_only=True)
+class Preparing(Notebook):
+    """Also has weights read ahead."""
+
+    prepared: list[list[str]] = field(default_factory=list)
+
+    def prepare(self, revisions: Sequence[base.Revision]) -> Report:
+        self.prepared.append([each.name for each in revisions])
+        return Report()
+
+
+def test_weights_of_hot_and_hourly_models_are_read_ahead_now_and_then(
+    clock: list[float], toy: Revision, live_revision: Callable[..., Revision]
+) -> None:
+    live_revision(name="seldom")
+    target = Preparing()
+    scaler = Loop(
+        target,
+        Sources(target, clock=lambda: clock[0]),
+        leads=lambda: True,
+        clock=lambda: clock[0],
+    )
+    scaler.round()
+    assert target.prepared == [[]], "nothing is known of either yet"
+    hourly = Habit(gaps=(3600.0,) * 5)
+    scaler._memory = replace(scaler._memory, habits={"toy@r1": hourly})
+    scaler.round()
+    assert len(target.prepared) == 1, "not with every look"
+    clock[0] += PREPARE_S
+    scaler.round()
+    assert target.prepared[1:] == [["toy@r1"]]
+
+
+def test_wrong_weights_on_a_node_stand_beside_the_decision(scaler: Loop, toy: Revision) -> None:
+    trouble = "The weights 'main' of toy are not the reviewed ones"
+    NodeWeights.objects.create(revision=toy, node="gpu-1", at=database_now(), trouble=trouble)
+    scaler.round()
+    [warning] = decision_of(toy).warnings
+    assert warning == f"its weights cannot be used on the node gpu-1: {trouble}"
+
+
+def test_what_a_pod_waited_for_is_kept_with_its_worker(
+    scaler: Loop, target: Notebook, make_row: MakeRow
+) -> None:
+    target.hire(1)
+    row = make_row(1)
+    waited = (("schedule", 2.0), ("image", 40.0))
+    target.crew[0] = replace(target.crew[0], node="gpu-1", placing=waited)
+    scaler.round()
+    scaler.round()
+    row.refresh_from_db()
+    assert row.placing == {"node": "gpu-1", "schedule": 2.0, "image": 40.0}

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from foldline.catalog.models import Revision
-from foldline.fleet.models import Worker
 from foldline.tenants.models import Tenant
 from scaler.quiesce import Quiescing
 from tests.redis_server import RedisServer
@@ -19,7 +18,7 @@ from tests.worker_process import PLUGINS, running_worker, until, wait_until
 
 @pytest.mark.processes
 @pytest.mark.django_db(transaction=True)
-def test_an_idle_worker_takes_no_more_and_one_at_work_goes_on(
+def test_a_worker_takes_no_more_jobs_ends_the_one_it_has_and_may_be_given_back(
     server: RedisServer,
     tenant: Tenant,
     live_revision: Callable[..., Revision],
@@ -27,16 +26,18 @@ def test_an_idle_worker_takes_no_more_and_one_at_work_goes_on(
 ) -> None:
     revision = live_revision(folder=PLUGINS / "sleepy")
     # Its row names the machine it is on; of a pod that is the pod's name.
-    pod, ask = socket.gethostname(), Quiescing()
+    pod, consumers = socket.gethostname(), Quiescing()
     with running_worker("sleepy", log=tmp_path / "worker.log"):
         until(sleep(revision, tenant, 0.0), "succeeded")
         running = until(sleep(revision, tenant, 2.0), "running")
-        assert not ask(pod)
-        until(running, "succeeded")
-        until(sleep(revision, tenant, 0.0), "succeeded")
-        wait_until(lambda: Worker.objects.filter(state="ready", ticket="").exists())
-        assert ask(pod)
+        assert not consumers.stop(pod)
         left = sleep(revision, tenant, 0.0)
-        assert ask(pod), "asking again changes nothing"
+        assert not consumers.stop(pod), "asked again it is only looked at"
+        until(running, "succeeded")
+        wait_until(lambda: consumers.stop(pod))
+        assert Quiescing().stop(pod), "a scaler that begins later finds it so"
         assert until(left, "queued").attempt == 0
-    assert not ask("nobody")
+        assert consumers.resume(pod)
+        until(left, "succeeded")
+    assert not consumers.stop("nobody")
+    assert not consumers.resume("nobody")

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
+from uuid import UUID
 
 import pytest
 from django.db import DatabaseError
 
 from foldline.catalog.models import Revision
 from foldline.clock import database_now
+from foldline.fleet.models import MOST_WORKERS, ModelPolicy
 from foldline.fleet.policies import wish
 from foldline.forecasts.walk import Walker
 from foldline.jobs import demand, pauses, services
@@ -18,7 +20,8 @@ from foldline.jobs.breaker import FAILED_STARTS
 from foldline.jobs.models import Job, QueueState
 from foldline.tenants.models import Quota, Tenant
 from foldline.tenants.quotas import quotas_kept
-from scaler.brain.views import Demand, Unread, Worker
+from scaler.brain.views import Demand, Hint, Unread, Worker
+from scaler.pieces import GIB
 from scaler.sources import Look, Sources
 from scaler.targets.base import Problem
 from tests.scaler.conftest import MakeJob, MakeRow, Notebook
@@ -173,6 +176,40 @@ def test_an_admins_wish_becomes_the_policy(sources: Sources, toy: Revision) -> N
     assert (policy.min_workers, policy.max_workers) == (2, 2)
 
 
+def test_numbers_past_the_forms_are_bounded_where_they_are_read(
+    sources: Sources, toy: Revision
+) -> None:
+    wish(toy.model_id)
+    ModelPolicy.objects.update(max_workers=30_000, floor_workers=20_000)
+    (policy,) = sources.look().policies
+    assert (policy.max_workers, policy.floor.workers) == (MOST_WORKERS, MOST_WORKERS)
+    ModelPolicy.objects.update(pinned=30_000)
+    (policy,) = sources.look().policies
+    assert (policy.min_workers, policy.max_workers) == (MOST_WORKERS, MOST_WORKERS)
+
+
+def test_a_worker_counts_as_its_measured_share_once_the_model_may_share(
+    target: Notebook, make_row: MakeRow, toy: Revision
+) -> None:
+    make_row(1, state="gone", peak_gpu_bytes=20 * GIB, card_bytes=80 * GIB)
+    sources = Sources(target, flavour="hami")
+    assert [each.share for each in sources.look().policies] == [1.0]
+    wish(toy.model_id, sharing=True)
+    look = sources.look()
+    assert [each.share for each in look.policies] == [0.29]
+    assert look.pieces["toy@r1"].request.memory_mib == 23 * 1024
+
+
+def test_as_long_as_there_are_workers_the_next_is_like_them(
+    target: Notebook, make_row: MakeRow, toy: Revision
+) -> None:
+    make_row(1, peak_gpu_bytes=20 * GIB, card_bytes=80 * GIB)
+    target.hire(1)
+    wish(toy.model_id, sharing=True)
+    (policy,) = Sources(target, flavour="hami").look().policies
+    assert policy.share == 1.0
+
+
 def test_a_retired_revision_is_served_while_it_has_jobs_and_keeps_no_minimum(
     sources: Sources, make_job: MakeJob, toy: Revision, live_revision: Callable[..., Revision]
 ) -> None:
@@ -217,4 +254,62 @@ def test_a_broker_that_is_away_changes_nothing_but_what_is_shown(
     make_job()
     look = sources.look()
     assert look.tickets["toy@r1"].ready is None
+    assert len(demand_of(look).waiting) == 1
+
+
+@pytest.fixture
+def dock(live_revision: Callable[..., Revision]) -> Revision:
+    return live_revision(name="dock")
+
+
+@pytest.fixture
+def announced(make_job: MakeJob, dock: Revision) -> UUID:
+    """A job of `toy` that runs, whose caller means to call `dock` and `ghost` next."""
+    job = make_job()
+    services.claim(revision_id=Job.objects.get(id=job).revision_id, owner="w1", limit=1)
+    Job.objects.filter(id=job).update(next_models=["dock", "ghost"])
+    return job
+
+
+def test_an_announced_call_is_a_hint_of_the_live_revision(
+    sources: Sources,
+    announced: UUID,
+    make_job: MakeJob,
+    dock: Revision,
+    live_revision: Callable[..., Revision],
+) -> None:
+    assert demand_of(sources.look(), "dock@r1").hint == Hint(running=1)
+    assert demand_of(sources.look(), "toy@r1").hint is None
+    make_job(dock)
+    live_revision(name="dock")
+    look = sources.look()
+    assert demand_of(look, "dock@r1").hint is None, "the coming call is bound to the live one"
+    assert demand_of(look, "dock@r2").hint == Hint(running=1)
+
+
+def test_a_paused_model_has_no_hint(sources: Sources, announced: UUID, dock: Revision) -> None:
+    pauses.pause(dock.model_id, reason="maintenance")
+    assert demand_of(sources.look(), "dock@r1").hint is None
+
+
+def test_a_model_that_does_not_start_has_no_hint(
+    sources: Sources, announced: UUID, make_row: MakeRow, dock: Revision
+) -> None:
+    failure = {"code": "load_failed", "message": "no weights"}
+    for pid in range(FAILED_STARTS):
+        make_row(pid, state="gone", revision=dock, failure=failure)
+    pauses.watch_starts(now=database_now())
+    assert demand_of(sources.look(), "dock@r1").hint is None
+
+
+def test_announced_calls_that_cannot_be_read_hold_nothing_up(
+    sources: Sources, announced: UUID, make_job: MakeJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(**_: Any) -> None:
+        raise DatabaseError("a statement was cancelled")
+
+    monkeypatch.setattr("scaler.sources.hints", fails)
+    make_job()
+    look = sources.look()
+    assert demand_of(look, "dock@r1").hint is None
     assert len(demand_of(look).waiting) == 1

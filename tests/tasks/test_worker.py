@@ -122,6 +122,8 @@ class TestServing:
         row = Worker.objects.get()
         assert row.pid == sleepy.process.pid
         assert row.load_seconds["total"] > 0
+        assert row.load_seconds["start_worker"] > 0, "its own process, up to the load"
+        assert {"start_process", "check_weights", "import", "load"} <= set(row.load_seconds)
         sleepy.drain()
         assert sleepy.exit_code() == 0
         row = Worker.objects.get()
@@ -287,6 +289,13 @@ class TestNothingToServe:
         with running_worker(name, log=tmp_path / "log") as worker:
             assert worker.exit_code() == 78
         assert sentence in worker.told()
+
+    def test_a_share_that_is_none_is_a_sentence(
+        self, revisions: dict[str, Revision], tmp_path: Path
+    ) -> None:
+        with running_worker("sleepy", log=tmp_path / "log", FOLDLINE_SHARE="half") as worker:
+            assert worker.exit_code() == 78
+        assert "worker: 'half' is no share." in worker.told()
 
     def test_a_folder_that_changed_since_its_review_is_refused(
         self, revisions: dict[str, Revision], tmp_path: Path

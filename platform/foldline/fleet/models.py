@@ -9,6 +9,9 @@ from django.db.models import Q
 from foldline.catalog.models import Model, Revision
 from foldline.ids import uuid7
 
+MOST_WORKERS = 1000
+_ANY_NUMBER = [MaxValueValidator(MOST_WORKERS, f"At most {MOST_WORKERS} workers.")]
+
 
 class Worker(models.Model):
     """A worker process of one revision. Written by the worker, read by everybody else."""
@@ -32,6 +35,12 @@ class Worker(models.Model):
     started_at = models.DateTimeField()
     last_seen = models.DateTimeField()
     load_seconds = models.JSONField(default=dict, help_text="Seconds of loading, by phase.")
+    placing = models.JSONField(
+        null=True,
+        blank=True,
+        help_text="As the scaler saw it: its node, and the seconds it waited for that and its"
+        " image.",
+    )
     peak_memory_bytes = models.PositiveBigIntegerField(default=0)
     peak_gpu_bytes = models.PositiveBigIntegerField(
         default=0, db_default=0, help_text="The most it held of its card; 0 unknown."
@@ -47,7 +56,8 @@ class Worker(models.Model):
         indexes = [
             models.Index(
                 fields=["revision", "state"], condition=~Q(state="gone"), name="worker_present"
-            )
+            ),
+            models.Index(fields=["revision", "-started_at"], name="worker_newest"),
         ]
 
     def __str__(self) -> str:
@@ -61,13 +71,19 @@ class ModelPolicy(models.Model):
         Model, on_delete=models.CASCADE, primary_key=True, related_name="policy"
     )
     min_workers = models.PositiveSmallIntegerField(
-        default=0, db_default=0, help_text="Stay without jobs, too."
+        default=0, db_default=0, validators=_ANY_NUMBER, help_text="Stay without jobs, too."
     )
     max_workers = models.PositiveSmallIntegerField(
-        default=64, db_default=64, help_text="0 keeps the model from starting any."
+        default=64,
+        db_default=64,
+        validators=_ANY_NUMBER,
+        help_text="0 keeps the model from starting any.",
     )
     pinned = models.PositiveSmallIntegerField(
-        null=True, blank=True, help_text="Exactly so many workers, whatever waits."
+        null=True,
+        blank=True,
+        validators=_ANY_NUMBER,
+        help_text="Exactly so many workers, whatever waits.",
     )
     omega = models.FloatField(
         default=0.2,
@@ -76,13 +92,38 @@ class ModelPolicy(models.Model):
         help_text="Card-seconds that one second of one job's waiting is worth.",
     )
     floor_workers = models.PositiveSmallIntegerField(
-        default=1, db_default=1, help_text="Workers it has a right to while jobs wait."
+        default=1,
+        db_default=1,
+        validators=_ANY_NUMBER,
+        help_text="Workers it has a right to while jobs wait.",
     )
     floor_after_s = models.PositiveIntegerField(
         default=0, db_default=0, help_text="The right begins when a job has waited this long."
     )
     floor_step_s = models.PositiveIntegerField(
         default=0, db_default=0, help_text="One worker more each so many seconds; 0: all at once."
+    )
+    sharing = models.BooleanField(
+        "may share a card",
+        default=False,
+        db_default=False,
+        help_text="Its next workers get the part that was measured, and others the rest. Its"
+        " memory is then bounded where the cluster can.",
+    )
+    latency_strict = models.BooleanField(
+        "latency must be steady",
+        default=False,
+        db_default=False,
+        help_text="A slice that hardware keeps apart (MIG), or a whole card.",
+    )
+    rare_and_expensive = models.BooleanField(
+        default=False, db_default=False, help_text="Nobody may disturb its jobs: a whole card."
+    )
+    several_cards = models.BooleanField(
+        "uses several cards",
+        default=False,
+        db_default=False,
+        help_text="It gets no part of a card.",
     )
     updated_at = models.DateTimeField(auto_now=True)
 
@@ -134,3 +175,24 @@ class ScalingDecision(models.Model):
 
     def __str__(self) -> str:
         return f"{self.revision}: {self.desired}"
+
+
+class NodeWeights(models.Model):
+    """The weights of a revision as they were found on one node, ahead of any worker."""
+
+    revision = models.ForeignKey(
+        Revision, on_delete=models.CASCADE, related_name="+", db_index=False
+    )
+    node = models.CharField(max_length=253)
+    at = models.DateTimeField(help_text="When they were read last.")
+    size_bytes = models.PositiveBigIntegerField(default=0)
+    seconds = models.FloatField(default=0.0)
+    trouble = models.TextField(blank=True, help_text="Empty: as reviewed.")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["revision", "node"], name="weights_once_per_node")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.revision} on {self.node}"

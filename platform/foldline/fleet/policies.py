@@ -11,7 +11,7 @@ from uuid import UUID
 from django.db import transaction
 from django.db.models import OuterRef, Subquery
 
-from foldline.fleet.models import ModelPolicy, ScalingDecision
+from foldline.fleet.models import MOST_WORKERS, ModelPolicy, ScalingDecision
 
 HISTORY = 50
 """Decisions kept of each revision."""
@@ -22,7 +22,8 @@ STALE_S = 60.0
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Wish:
-    """Of one model. `pinned` counts more than the least and the most."""
+    """Of one model. `pinned` counts more than the least and the most. `sharing` and the three
+    after it are what decides between a part of a card and all of it."""
 
     min_workers: int = 0
     max_workers: int = 64
@@ -31,14 +32,27 @@ class Wish:
     floor_workers: int = 1
     floor_after_s: float = 0.0
     floor_step_s: float = 0.0
+    sharing: bool = False
+    latency_strict: bool = False
+    rare_and_expensive: bool = False
+    several_cards: bool = False
 
     @property
     def least(self) -> int:
-        return self.min_workers if self.pinned is None else self.pinned
+        return _bounded(self.min_workers if self.pinned is None else self.pinned)
 
     @property
     def most(self) -> int:
-        return self.max_workers if self.pinned is None else self.pinned
+        return _bounded(self.max_workers if self.pinned is None else self.pinned)
+
+    @property
+    def right(self) -> int:
+        return _bounded(self.floor_workers)
+
+
+def _bounded(workers: int) -> int:
+    """Rows are also written past the forms."""
+    return min(workers, MOST_WORKERS)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -38,6 +39,17 @@ class NoRevision(Exception):
     """There is no such model or revision, or it is a draft: set it live in the admin first."""
 
 
+_NAME = re.compile(r"(?P<model>[a-z][a-z0-9_]*)(@r?(?P<number>[0-9]+))?")
+
+
+def named(text: str) -> tuple[str, int | None]:
+    """Model and number of `MODEL` or `MODEL@r2`. Raises NoRevision."""
+    match = _NAME.fullmatch(text)
+    if match is None:
+        raise NoRevision
+    return match["model"], int(match["number"]) if match["number"] else None
+
+
 def assignment(model: str, *, number: int | None = None) -> Assignment:
     """The live revision of a model, or its revision `number` unless a draft. Raises NoRevision."""
     revisions = Revision.objects.filter(model__name=model).exclude(state=Revision.State.DRAFT)
@@ -60,7 +72,14 @@ def assignment(model: str, *, number: int | None = None) -> Assignment:
 
 
 def register(
-    *, name: str, revision_id: UUID, node: str, pid: int, card: str = "", card_bytes: int = 0
+    *,
+    name: str,
+    revision_id: UUID,
+    node: str,
+    pid: int,
+    card: str = "",
+    card_bytes: int = 0,
+    share: float = 1.0,
 ) -> UUID:
     """A worker process has begun; gives the id of its row."""
     now = database_now()
@@ -71,6 +90,7 @@ def register(
         pid=pid,
         card=card,
         card_bytes=card_bytes,
+        share=share,
         state=Worker.State.STARTING,
         started_at=now,
         last_seen=now,
@@ -91,6 +111,12 @@ def report(worker_id: UUID, **changes: Any) -> None:
     with transaction.atomic():
         Worker.objects.filter(id=worker_id).update(last_seen=now, **changes)
         settle_gone(id=worker_id, now=now)
+
+
+def note_placing(placing: Mapping[str, Mapping[str, str | float]]) -> None:
+    """Of workers by name: their node, and the seconds before their processes ran. Once of each."""
+    for name, told in placing.items():
+        Worker.objects.filter(name=name, placing__isnull=True).update(placing=dict(told))
 
 
 def bury_silent_workers(*, before: datetime) -> int:

@@ -10,14 +10,17 @@ from foldline.fleet.packages import RuntimeTrouble
 from model_plugins.manifest import Manifest, Weight
 
 
-def check_weights(plugins: Iterable[Manifest], *, site_packages: Path) -> None:
-    """Raises RuntimeTrouble unless every weight file is there and has its manifest's hash."""
-    for plugin in plugins:
-        for weight in plugin.weights:
-            _check(plugin, weight, file=site_packages / weight.package / weight.path)
+def check_weights(plugins: Iterable[Manifest], *, site_packages: Path) -> int:
+    """The bytes of all weight files, read to their ends. Raises RuntimeTrouble unless each is
+    there and has its manifest's hash."""
+    return sum(
+        _check(plugin, weight, file=site_packages / weight.package / weight.path)
+        for plugin in plugins
+        for weight in plugin.weights
+    )
 
 
-def _check(plugin: Manifest, weight: Weight, *, file: Path) -> None:
+def _check(plugin: Manifest, weight: Weight, *, file: Path) -> int:
     if not file.is_file():
         raise RuntimeTrouble(
             f"The weights {weight.name!r} of {plugin.name} are missing: the package "
@@ -25,8 +28,10 @@ def _check(plugin: Manifest, weight: Weight, *, file: Path) -> None:
         )
     with file.open("rb") as opened:
         found = hashlib.file_digest(opened, "sha256").hexdigest()
+        size = opened.tell()
     if found != weight.sha256:
         raise RuntimeTrouble(
             f"The weights {weight.name!r} of {plugin.name} are not the reviewed ones: {file} has "
             f"SHA-256 {found}, and its manifest says {weight.sha256}."
         )
+    return size

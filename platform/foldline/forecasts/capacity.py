@@ -9,6 +9,7 @@ from statistics import median
 
 from foldline.catalog.models import Revision
 from foldline.fleet.models import Worker
+from foldline.forecasts import assumed
 from foldline.forecasts.history import Run
 from foldline.scheduling.estimate import ServiceTimes
 from foldline.scheduling.eta import Capacity, ColdStart, Running
@@ -55,7 +56,7 @@ class Crew:
         totals = (worker.load_seconds.get("total") for worker in self.workers)
         took = sorted(max(total, SHORTEST_S) for total in totals if total is not None)
         if not took:
-            return ColdStart(p50_s=load_timeout_s / 4, p90_s=float(load_timeout_s))
+            return assumed.cold_start(load_timeout_s=load_timeout_s)
         middle = median(took)
         late = took[round(0.9 * (len(took) - 1))] if len(took) >= FEW else USUAL_SPREAD * middle
         return ColdStart(p50_s=middle, p90_s=max(middle, late))

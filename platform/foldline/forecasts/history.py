@@ -22,6 +22,8 @@ from foldline.scheduling.estimate import ServiceTimes
 AT_START = 300  # attempts of one model
 LOOK_BACK = 200_000  # attempts of all models: a rare one is not searched for in all of time
 AT_ONCE = 5_000
+OVERLAP = 500  # ids before the newest that may still be missing
+GAP_LOOKS = 15  # walks, of two seconds or more
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -73,6 +75,7 @@ class History:
         self._times: dict[UUID, Times] = {}
         self._open: dict[int, Run] = {}
         self._read_to = 0
+        self._gaps: dict[int, int] = {}
         self._came: dict[UUID, list[tuple[datetime, str]]] = {}
 
     def times(self, model_id: UUID) -> Times:
@@ -101,16 +104,29 @@ class History:
         open_now = Attempt.objects.filter(ended_at=None, job__state="running")
         self._open = {run.id: run for run in _runs(open_now)}
         self._read_to = newest
+        since = max(0, newest - OVERLAP)
+        known = set(Attempt.objects.filter(id__gt=since).values_list("id", flat=True))
+        self._gaps = dict.fromkeys({*range(since + 1, newest)} - known, 0)
 
     def refresh(self) -> Sequence[Run]:
-        """Read on; gives the attempts that began since the last time."""
-        wanted = Q(id__gt=self._read_to) | Q(id__in=list(self._open))
+        """Read on; gives the attempts that began since the last time, each once."""
+        again = [*self._open, *self._gaps]
+        wanted = Q(id__gt=self._read_to) | Q(id__in=again)
         read = _runs(Attempt.objects.filter(wanted).order_by("id")[:AT_ONCE])
         self._learn(run for run in read if run.outcome == "succeeded")
-        new = [run for run in read if run.id > self._read_to]
+        new = [run for run in read if run.id not in self._open]
         self._open = {run.id: run for run in read if run.ended_at is None}
-        self._read_to = max((run.id for run in new), default=self._read_to)
+        self._read_on({run.id for run in new})
         return new
+
+    def _read_on(self, new: set[int]) -> None:
+        """PostgreSQL gives an id out before its attempt is committed: those in between that are
+        not there yet are asked for again, for a while. Most were rolled back and never come."""
+        last, self._read_to = self._read_to, max({*new, self._read_to})
+        since = max(last, self._read_to - OVERLAP)
+        waited = {gap: looks + 1 for gap, looks in self._gaps.items() if looks < GAP_LOOKS}
+        between = dict.fromkeys(range(since + 1, self._read_to), 0)
+        self._gaps = {gap: looks for gap, looks in (between | waited).items() if gap not in new}
 
     def _learn(self, ended: Iterable[Run]) -> None:
         runs = list(ended)

@@ -6,23 +6,21 @@ import random
 from collections.abc import Sequence
 from datetime import datetime
 
-from foldline.catalog.models import Lane, Revision
+from foldline.catalog.models import Revision
 from foldline.fleet.models import Worker
+from foldline.forecasts.assumed import JOB_S
 from foldline.forecasts.calibration import factors
 from foldline.forecasts.capacity import Crew
 from foldline.forecasts.history import Run, Times
 from foldline.forecasts.line import Line
 from foldline.forecasts.outlook import Outlook, Tail
 from foldline.jobs.blocked import Blocked, Facts, blocked_reason
-from foldline.jobs.breaker import Cause, read
+from foldline.jobs.breaker import read
 from foldline.jobs.models import Priority, QueueState
 from foldline.scheduling.estimate import ServiceTimes
 from foldline.scheduling.fairness import CLASS_WEIGHT, DEFAULT_ESTIMATE_GPU_S
 from foldline.scheduling.tags import Tags
 from foldline.scheduling.walk import Walk, walk
-
-ASSUMED_S = {Lane.ONLINE: 5.0, Lane.LONG: 120.0, Lane.BULK: 1800.0}
-"""What a job is taken to last while none of its model has run."""
 
 KNOTS = 64
 AHEAD = 8  # jobs over which the distance between two of a flow is taken
@@ -42,7 +40,7 @@ def look(
     now: datetime,
 ) -> tuple[Outlook, Walk]:
     """Play the line forward; gives what is stored of it, and the walk with every place."""
-    assumed_s = min(ASSUMED_S[Lane(revision.lane)], float(revision.run_timeout_s))
+    assumed_s = min(JOB_S[revision.lane], float(revision.run_timeout_s))
     assumed = ServiceTimes().observe(assumed_s, size=0)
     wall, work = (known if known.model.count else assumed for known in (times.wall, times.work))
     cold = crew.cold_start(load_timeout_s=revision.load_timeout_s)
@@ -88,13 +86,12 @@ def _blocked(revision: Revision, queue: QueueState, crew: Crew) -> Blocked | Non
     """Why a job that nothing else holds does not run."""
     states = [worker.state for worker in crew.workers]
     idle, busy = states.count(Worker.State.READY), states.count(Worker.State.BUSY)
-    cause = read(queue.breaker).about(str(revision.id)).cause
+    breaker = read(queue.breaker).about(str(revision.id))
     return blocked_reason(
         Facts(
             attached=False,
             paused=bool(queue.paused),
-            crash_looping=cause is Cause.CRASHES
-            or (cause is Cause.STARTS and not idle and not busy),
+            crash_looping=breaker.stops(loaded=idle + busy),
             waits_for_retry=False,
             idle=idle,
             busy=busy,

@@ -43,6 +43,11 @@ class Breaker:
     def is_open(self) -> bool:
         return self.cause is not Cause.NONE
 
+    def stops(self, *, loaded: int) -> bool:
+        """Whether the model's jobs are not run, with so many of its workers loaded: those serve,
+        however many others cannot start."""
+        return self.cause is Cause.CRASHES or (self.cause is Cause.STARTS and not loaded)
+
     def about(self, revision: str) -> Breaker:
         """The breaker as it concerns a revision."""
         return self if self.revision == revision else Breaker(revision=revision)

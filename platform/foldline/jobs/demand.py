@@ -17,6 +17,15 @@ from foldline.jobs.line import Startable, claimable, startable_line
 from foldline.jobs.models import Job
 from foldline.jobs.states import State
 
+MOST_ANNOUNCING = 500
+_OPEN = "jobs_job.state in ('queued', 'running')"
+"""As the index of open jobs is made: with parameters in it SQLite would read the whole table."""
+_OF_A_RUN = (
+    *("id", "state", "revision_id", "tenant_id", "priority", "input_size"),
+    *("not_before", "started_at", "attached_to_id"),
+)
+"""What says when a job ends."""
+
 SKEW_S = 5.0
 """How far a gateway's clock, which makes the ids, may be behind the database's."""
 
@@ -119,6 +128,17 @@ def runs() -> Mapping[str, Run]:
         for owner, revision_id, size, began in jobs.values_list(*columns)
         if began is not None
     }
+
+
+def announcing() -> Sequence[Job]:
+    """Open jobs whose callers said which models they mean to call next, and who their runs are.
+
+    Bounded, in no order: of so many any hundreds say the same.
+    """
+    jobs = Job.objects.select_related("attached_to").filter(next_models__isnull=False)
+    run = [name for column in _OF_A_RUN for name in (column, f"attached_to__{column}")]
+    jobs = jobs.extra(where=[_OPEN]).order_by()  # noqa: S610 - a constant
+    return list(jobs.only("next_models", *run)[:MOST_ANNOUNCING])
 
 
 def claimable_ids(revision_id: UUID, *, now: datetime, limit: int) -> Sequence[str]:

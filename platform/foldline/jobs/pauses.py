@@ -44,9 +44,11 @@ def pause(model_id: UUID, *, reason: str) -> None:
     if not reason.strip():
         raise ValueError("a pause needs a reason")
     QueueState.objects.get_or_create(model_id=model_id)
-    QueueState.objects.filter(model_id=model_id).update(
-        paused=reason.strip()[:REASON_CHARACTERS], updated_at=database_now()
-    )
+    with transaction.atomic():
+        # Saved, not updated: the audit compares rows that are saved.
+        queue = QueueState.objects.select_for_update().get(model_id=model_id)
+        queue.paused = reason.strip()[:REASON_CHARACTERS]
+        queue.save(update_fields=["paused", "updated_at"])
     log.warning("model paused", extra={"model": str(model_id), "reason": reason})
 
 

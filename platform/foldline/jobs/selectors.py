@@ -13,7 +13,7 @@ from foldline.clock import database_now
 from foldline.errors import JobNotFound
 from foldline.fleet.services import workers_by_state
 from foldline.jobs.blocked import Blocked, Facts, blocked_reason
-from foldline.jobs.breaker import Cause, read
+from foldline.jobs.breaker import read
 from foldline.jobs.models import Job, JobArtifact, QueueState
 from foldline.jobs.rooms import rooms_of_jobs
 from foldline.jobs.states import State
@@ -83,13 +83,12 @@ def _facts(
     job: Job, queue: QueueState | None, workers: Mapping[str, int], *, now: datetime
 ) -> Facts:
     idle, busy = workers.get("ready", 0), workers.get("busy", 0)
-    cause = read(queue.breaker if queue else None).about(str(job.revision_id)).cause
+    breaker = read(queue.breaker if queue else None).about(str(job.revision_id))
     waits = job.not_before is not None and job.not_before > now
     return Facts(
         attached=job.attached_to_id is not None,
         paused=bool(queue and queue.paused),
-        # A worker that is loaded serves, however many others cannot start.
-        crash_looping=cause is Cause.CRASHES or (cause is Cause.STARTS and not idle and not busy),
+        crash_looping=breaker.stops(loaded=idle + busy),
         waits_for_retry=waits,
         dependency_down=waits and (job.error or {}).get("code") == "dependency_unavailable",
         idle=idle,

@@ -13,6 +13,7 @@ from django.core.checks import CheckMessage, Error, register
 from foldline.environment import secret_path
 
 SCALER_TARGETS = ("local", "kubernetes", "advise")
+GPU_FLAVOURS = ("whole", "hami", "mig", "time-sliced", "mps")
 
 
 @register()
@@ -86,4 +87,10 @@ def the_scaler_knows_where_workers_are(
             f"With {settings.LOCAL_WORKERS} workers no job ever runs.",
             hint="Set FOLDLINE_LOCAL_WORKERS to 1 or more.",
             id="foldline.E006",
+        )
+    if settings.GPU_FLAVOUR not in GPU_FLAVOURS:
+        yield Error(
+            f"{settings.GPU_FLAVOUR!r} is no way to hand out cards.",
+            hint=f"Set FOLDLINE_GPU_FLAVOUR to {' or '.join(GPU_FLAVOURS)}.",
+            id="foldline.E007",
         )

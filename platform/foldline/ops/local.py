@@ -7,6 +7,7 @@ import signal
 import sys
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 from django.conf import settings
@@ -82,18 +83,24 @@ def migrate() -> None:
 
 
 def start_services(supervisor: Supervisor, *, worker_grace_s: float | None) -> None:
-    """Gateway, sweeper, forecaster, scaler and Flower; wait until all are ready. Workers are the
-    scaler's: they come with the first job of their model.
+    """Start all services and wait until they are ready. Workers are the scaler's: they come with
+    the first job of their model.
 
     A worker gets `worker_grace_s` to finish at the end; None: as long as its jobs may run.
     """
     try_starts_again()
-    supervisor.add(gateway())
-    for name in ("sweeper", "forecaster"):
-        supervisor.add(Program(name=name, command=(PYTHON, "manage.py", name)))
-    supervisor.add(scaler(worker_grace_s=worker_grace_s))
-    supervisor.add(flower())
+    for program in services(worker_grace_s=worker_grace_s):
+        supervisor.add(program)
     supervisor.wait_ready()
+
+
+def services(*, worker_grace_s: float | None = None) -> Iterator[Program]:
+    """All that runs beside the broker, in the order it is started."""
+    yield gateway()
+    for name in ("sweeper", "forecaster"):
+        yield Program(name=name, command=(PYTHON, "manage.py", name))
+    yield scaler(worker_grace_s=worker_grace_s)
+    yield flower()
 
 
 def gateway() -> Program:

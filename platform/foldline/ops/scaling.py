@@ -9,10 +9,12 @@ from uuid import UUID
 
 from foldline.catalog.models import Revision
 from foldline.clock import database_now
-from foldline.fleet.models import ScalingDecision
+from foldline.fleet.models import NodeWeights, ScalingDecision
 from foldline.fleet.peaks import Peak, peaks_of
 from foldline.fleet.policies import history, is_fresh, latest_decisions
 from foldline.fleet.services import workers_by_state
+from foldline.fleet.starts import Starts, starts_of
+from foldline.fleet.weights_ahead import weights_of
 from foldline.forecasts.capacity import crew_of
 from foldline.scheduling.eta import ColdStart
 
@@ -71,10 +73,13 @@ class Standing:
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """Of one revision: its cold start, None until a worker has loaded, and its memory."""
+    """Of one revision: its cold start, None until a worker has loaded, in phases, too, its memory,
+    and its weights on the nodes."""
 
     cold: ColdStart | None
     peak: Peak
+    starts: Sequence[Starts] = ()
+    weights: Sequence[NodeWeights] = ()
 
     @property
     def peak_gib(self) -> float:
@@ -120,7 +125,7 @@ def rows_of(model_id: UUID) -> Sequence[Row]:
     return [
         Row(
             standing=each,
-            measured=Measured(cold=_cold(each.revision), peak=peaks[each.revision.pk]),
+            measured=_measured(each.revision, peaks[each.revision.pk]),
             history=history(each.revision.pk, limit=SHOWN),
         )
         for each in standings
@@ -133,8 +138,12 @@ def _revisions(model_id: UUID) -> Sequence[Revision]:
     return sorted(live_first, key=lambda each: each.state != Revision.State.LIVE)
 
 
-def _cold(revision: Revision) -> ColdStart | None:
+def _measured(revision: Revision, peak: Peak) -> Measured:
     crew = crew_of(revision)
-    if not any("total" in worker.load_seconds for worker in crew.workers):
-        return None
-    return crew.cold_start(load_timeout_s=revision.load_timeout_s)
+    starts = starts_of(crew.workers)
+    return Measured(
+        cold=crew.cold_start(load_timeout_s=revision.load_timeout_s) if starts else None,
+        peak=peak,
+        starts=starts,
+        weights=weights_of(revision.pk),
+    )

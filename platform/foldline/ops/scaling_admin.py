@@ -13,26 +13,21 @@ from django.contrib import admin, messages
 from django.http import HttpRequest, HttpResponse
 from django.template.loader import render_to_string
 from django.utils.safestring import SafeString
-from unfold.admin import ModelAdmin
-from unfold.decorators import action, display
-from unfold.enums import ActionVariant
+from unfold.decorators import action
 from unfold.forms import BaseDialogForm
 from unfold.widgets import UnfoldAdminIntegerFieldWidget
 
 from foldline.catalog.models import Model
-from foldline.fleet.models import ModelPolicy
+from foldline.fleet.models import MOST_WORKERS, ModelPolicy
 from foldline.fleet.policies import pin
 from foldline.jobs.breaker import read
-from foldline.jobs.models import QueueState
-from foldline.jobs.pauses import pause, resume
-from foldline.jobs.queue_admin import PauseForm
+from foldline.jobs.pause_admin import PausingAdmin, queue_of
 from foldline.ops.scaling import rows_of, standing_of
 from foldline.tenants.dialogs import back_to, is_among
 
 WISHES = ["min_workers", "max_workers", "pinned", "omega"]
 RIGHTS = ["floor_workers", "floor_after_s", "floor_step_s"]
-MOST_WORKERS = 1000
-COUNTS = ("min_workers", "max_workers", "pinned", "floor_workers")
+CARD = ["sharing", "latency_strict", "rare_and_expensive", "several_cards"]
 
 
 class PolicyForm(forms.ModelForm):  # type: ignore[type-arg]  # generic in the stubs only
@@ -40,7 +35,7 @@ class PolicyForm(forms.ModelForm):  # type: ignore[type-arg]  # generic in the s
 
     class Meta:
         model = ModelPolicy
-        fields = [*WISHES, *RIGHTS]
+        fields = [*WISHES, *RIGHTS, *CARD]
         labels = {
             "omega": "Worth of waiting (omega)",
             "floor_workers": "Workers",
@@ -50,9 +45,6 @@ class PolicyForm(forms.ModelForm):  # type: ignore[type-arg]  # generic in the s
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}
-        for name in COUNTS:
-            if (cleaned.get(name) or 0) > MOST_WORKERS:
-                self.add_error(name, f"At most {MOST_WORKERS} workers.")
         least, most = cleaned.get("min_workers"), cleaned.get("max_workers")
         if least is None or most is None:
             return cleaned
@@ -76,7 +68,7 @@ class PinForm(BaseDialogForm):
 
 
 @admin.register(ModelPolicy)
-class ScalingAdmin(ModelAdmin):
+class ScalingAdmin(PausingAdmin):
     """A page for each model. Its row is made when somebody first looks."""
 
     form = PolicyForm
@@ -90,6 +82,7 @@ class ScalingAdmin(ModelAdmin):
         (None, {"fields": ["model", "badge", "stands"]}),
         ("What is wanted", {"fields": WISHES}),
         ("Rights while jobs wait", {"fields": RIGHTS}),
+        ("Share or whole card", {"fields": CARD}),
     ]
 
     def has_add_permission(self, request: HttpRequest) -> bool:
@@ -97,13 +90,6 @@ class ScalingAdmin(ModelAdmin):
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False
-
-    def has_pause_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
-        return request.user.has_perm("jobs.change_queuestate") and _is_row(object_id)
-
-    def has_resume_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
-        may = self.has_pause_permission(request, object_id)
-        return may and not (object_id and _state(_queue(UUID(object_id))) == "open")
 
     def has_pin_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
         return request.user.has_perm("fleet.change_modelpolicy") and _is_row(object_id)
@@ -125,13 +111,6 @@ class ScalingAdmin(ModelAdmin):
         found: ModelPolicy | None = super().get_object(request, object_id, from_field)
         return found
 
-    @display(
-        description="State",
-        label={"open": "success", "paused": "warning", "crash_looping": "danger"},
-    )
-    def badge(self, policy: ModelPolicy) -> str:
-        return _state(_queue(policy.pk))
-
     @admin.display(description="workers")
     def standing(self, policy: ModelPolicy) -> str:
         for each in standing_of(policy.pk)[:1]:
@@ -144,44 +123,11 @@ class ScalingAdmin(ModelAdmin):
 
     @admin.display(description="how it stands")
     def stands(self, policy: ModelPolicy) -> SafeString:
-        queue = _queue(policy.pk)
+        queue = queue_of(policy.pk)
         return render_to_string(
             "admin/fleet/scaling.html",
             {"rows": rows_of(policy.pk), "why": queue.paused or read(queue.breaker).reason},
         )
-
-    @action(
-        description="Pause",
-        permissions=["pause"],
-        variant=ActionVariant.DANGER,
-        dialog={
-            "title": "Pause this model",
-            "description": "Jobs are still accepted, running ones finish, and none is begun. Its"
-            " workers leave when they have been idle long enough.",
-            "form_class": PauseForm,
-            "form_submit_text": "Pause",
-        },
-    )
-    def pause_model(self, request: HttpRequest, form: PauseForm, object_id: str) -> HttpResponse:
-        reason = form.cleaned_data["reason"]
-        pause(UUID(object_id), reason=reason)
-        return self._done(request, object_id, f"Paused: {reason}", of=_queue(UUID(object_id)))
-
-    @action(
-        description="Resume",
-        permissions=["resume"],
-        variant=ActionVariant.PRIMARY,
-        dialog={
-            "title": "Resume this model",
-            "description": "Its jobs are begun again. If it is crash looping, the next trial is"
-            " made at once.",
-            "form_class": None,
-            "form_submit_text": "Resume",
-        },
-    )
-    def resume_model(self, request: HttpRequest, _form: forms.Form, object_id: str) -> HttpResponse:
-        resume(UUID(object_id))
-        return self._done(request, object_id, "Resumed.", of=_queue(UUID(object_id)))
 
     @action(
         description="Pin",
@@ -214,12 +160,10 @@ class ScalingAdmin(ModelAdmin):
         pin(UUID(object_id), workers=None)
         return self._done(request, object_id, "Unpinned.")
 
-    def _done(
-        self, request: HttpRequest, object_id: str, words: str, *, of: QueueState | None = None
-    ) -> HttpResponse:
+    def _done(self, request: HttpRequest, object_id: str, words: str) -> HttpResponse:
         """Tell what was done: the admin's log, which the audit reads, and whoever did it."""
         policy = ModelPolicy.objects.select_related("model").get(pk=UUID(object_id))
-        self.log_change(request, of or policy, words)
+        self.log_change(request, policy, words)
         messages.success(request, f"{policy.model.name}: {words}")
         return back_to(request, policy)
 
@@ -227,18 +171,6 @@ class ScalingAdmin(ModelAdmin):
 def _is_row(object_id: str | None, **wanted: Any) -> bool:
     """Whether an action's page is of such a row; a list is asked about as a whole."""
     return is_among(ModelPolicy.objects.filter(**wanted), object_id)
-
-
-def _queue(model_id: UUID) -> QueueState:
-    """As it is; one that says nothing while there is none."""
-    found = QueueState.objects.select_related("model").filter(model_id=model_id).first()
-    return found or QueueState()
-
-
-def _state(queue: QueueState) -> str:
-    if queue.paused:
-        return "paused"
-    return "crash_looping" if read(queue.breaker).is_open else "open"
 
 
 def _make_missing_rows() -> None:

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
 
-Flavour = Literal["whole", "hami", "mig", "time-sliced", "mps"]
+from scaler.targets.base import Flavour
 
 PART_OF = "app.kubernetes.io/part-of"
 NAME = "app.kubernetes.io/name"
 MODEL, REVISION, LANE = "foldline.io/model", "foldline.io/revision", "foldline.io/lane"
 JOB = "foldline.io/job"
 CARDS, SHARE = "foldline.io/cards", "foldline.io/share"
-RENDERED = "foldline.io/rendered"
+RENDERED, MEASURED = "foldline.io/rendered", "foldline.io/measured"
+LEAVES = "foldline.io/leaves"
+"""On a pod: its worker was told to take no more jobs, and the pod goes when it has none."""
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 
 WORKERS = f"{PART_OF}=foldline,{NAME}=worker"
-"""The label selector of everything this target makes."""
+"""The label selector of all workers this target makes."""
+WEIGHTS = f"{PART_OF}=foldline,{NAME}=weights"
+"""And of the Jobs that read weights on a node ahead of them."""
 
 
 @dataclass(frozen=True, kw_only=True)

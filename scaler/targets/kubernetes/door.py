@@ -25,8 +25,7 @@ from scaler.targets.kubernetes.faults import (
     TooMany,
     Unreachable,
 )
-
-Object = dict[str, Any]
+from scaler.targets.kubernetes.objects import Object
 
 PAGE = 500
 LEAST_S = 0.2

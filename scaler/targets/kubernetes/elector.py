@@ -16,8 +16,9 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
 
-from scaler.targets.kubernetes.door import Door, Object
+from scaler.targets.kubernetes.door import Door
 from scaler.targets.kubernetes.faults import Conflict, Fault, Missing
+from scaler.targets.kubernetes.objects import Object
 
 log = logging.getLogger(__name__)
 

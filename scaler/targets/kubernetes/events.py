@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import socket
 from datetime import UTC, datetime
-from typing import Any
 from uuid import uuid4
 
-Object = dict[str, Any]
+from scaler.targets.kubernetes.objects import Object
 
 LONGEST = 1024
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import Any
 
 from scaler.targets.base import Problem
 from scaler.targets.kubernetes.cluster import Cluster
 from scaler.targets.kubernetes.flavours import GPU
-
-Object = dict[str, Any]
+from scaler.targets.kubernetes.objects import Object, annotation
 
 HAMI_REGISTER = "hami.io/node-nvidia-register"
 FEATURE_COUNT = "nvidia.com/gpu.count"
@@ -32,7 +30,7 @@ def cards_of(nodes: Iterable[Object], *, cluster: Cluster) -> tuple[tuple[str, .
             problems.append(
                 Problem(
                     words=f"The node {name} does not tell how many cards it has"
-                    f" (flavour {cluster.flavour}): say it in `cards_per_node`."
+                    f" (flavour {cluster.flavour}): set FOLDLINE_GPU_CARDS_PER_NODE."
                 )
             )
         else:
@@ -51,9 +49,8 @@ def node_of(card: str, nodes: Iterable[Object]) -> str:
 
 def _named(node: Object) -> list[str]:
     """What HAMi wrote down: the cards that are healthy, by their UUIDs."""
-    text = node["metadata"].get("annotations", {}).get(HAMI_REGISTER, "")
     try:
-        devices = json.loads(text)
+        devices = json.loads(annotation(node, HAMI_REGISTER))
         return [str(device["id"]) for device in devices if device.get("health", True)]
     except (ValueError, TypeError, KeyError, AttributeError):
         return []

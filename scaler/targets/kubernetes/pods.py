@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from datetime import datetime
+from itertools import pairwise
 
 from scaler.targets.base import Phase, Problem
-from scaler.targets.kubernetes.cluster import CARDS, MODEL, REVISION, SHARE, Cluster
-
-Object = dict[str, Any]
+from scaler.targets.kubernetes.cluster import CARDS, LEAVES, MODEL, REVISION, SHARE, Cluster
+from scaler.targets.kubernetes.objects import Object, annotation
 
 HAMI_DEVICES = "hami.io/vgpu-devices-allocated"
 STUCK = {
@@ -67,17 +67,42 @@ def phase(pod: Object) -> Phase | None:
     return "ready" if ready else "loading"
 
 
+def placing(pod: Object) -> tuple[tuple[str, float], ...]:
+    """What it waited for a node, and for its image, in the server's whole seconds; () until its
+    worker runs, and for one that was started again."""
+    scheduled = next(
+        (each.get("lastTransitionTime") for each in _conditions(pod) if _is_scheduled(each)), None
+    )
+    for container in pod.get("status", {}).get("containerStatuses", []):
+        began = container.get("state", {}).get("running", {}).get("startedAt")
+        made = pod["metadata"].get("creationTimestamp")
+        if scheduled and began and made and not container.get("restartCount"):
+            times = [datetime.fromisoformat(each) for each in (made, scheduled, began)]
+            waited = [max(0.0, (b - a).total_seconds()) for a, b in pairwise(times)]
+            return (("schedule", waited[0]), ("image", waited[1]))
+    return ()
+
+
+def _is_scheduled(condition: Object) -> bool:
+    return bool(condition["type"] == "PodScheduled" and condition["status"] == "True")
+
+
+def leaves(pod: Object) -> bool:
+    """Whether it was told to leave: its worker takes no more jobs."""
+    return bool(annotation(pod, LEAVES))
+
+
 def share(pod: Object) -> float:
-    return float(_annotation(pod, SHARE) or 1.0)
+    return float(annotation(pod, SHARE) or 1.0)
 
 
 def count(pod: Object) -> int:
-    return int(_annotation(pod, CARDS) or 1)
+    return int(annotation(pod, CARDS) or 1)
 
 
 def known_cards(pod: Object) -> tuple[str, ...]:
     """The cards HAMi gave it: `UUID,type,MiB,cores` each, with colons between them."""
-    text = _annotation(pod, HAMI_DEVICES)
+    text = annotation(pod, HAMI_DEVICES)
     devices = text.replace(";", ":").split(":")
     return tuple(each.split(",")[0] for each in devices if "," in each)
 
@@ -133,7 +158,3 @@ def _sentence(words: str) -> str:
 def _conditions(pod: Object) -> list[Object]:
     conditions: list[Object] = pod.get("status", {}).get("conditions") or []
     return conditions
-
-
-def _annotation(pod: Object, name: str) -> str:
-    return str(pod["metadata"].get("annotations", {}).get(name, ""))

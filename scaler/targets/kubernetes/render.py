@@ -5,9 +5,9 @@ from __future__ import annotations
 import copy
 import json
 import math
+from dataclasses import asdict
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import yaml
 
@@ -17,6 +17,7 @@ from scaler.targets.kubernetes.cluster import (
     CARDS,
     JOB,
     LANE,
+    MEASURED,
     MODEL,
     NAME,
     PART_OF,
@@ -26,8 +27,7 @@ from scaler.targets.kubernetes.cluster import (
     Cluster,
 )
 from scaler.targets.kubernetes.flavours import CannotRender
-
-Object = dict[str, Any]
+from scaler.targets.kubernetes.objects import Object
 
 MARGIN_S = 60
 STARTUP_BEAT_S = 5
@@ -56,7 +56,11 @@ def deployment(revision: Revision, *, cluster: Cluster) -> Object:
     }
     body["spec"]["progressDeadlineSeconds"] = grace_s(revision) + _startup_s(revision)
     _fill(body["spec"]["template"], revision, cluster=cluster)
-    body["metadata"]["annotations"] = {RENDERED: json.dumps(body["spec"], sort_keys=True)}
+    measured = {"gpu": asdict(revision.gpu), "startup_s": revision.startup_s}
+    body["metadata"]["annotations"] = {
+        RENDERED: json.dumps(body["spec"], sort_keys=True),
+        MEASURED: json.dumps(measured, sort_keys=True),
+    }
     return body
 
 
@@ -109,6 +113,7 @@ def _fill(template: Object, revision: Revision, *, cluster: Cluster) -> None:
     worker = spec["containers"][0]
     worker["image"] = revision.image
     worker["command"] = ["python", "-m", "tasks.worker", revision.name]
+    worker["env"] = [*worker["env"], {"name": "FOLDLINE_SHARE", "value": f"{revision.gpu.share:g}"}]
     worker["resources"] = {
         "requests": {"cpu": str(revision.threads), "memory": f"{revision.memory_mb}Mi"},
         "limits": {"memory": f"{revision.memory_mb}Mi", **gpu.limits},
@@ -117,8 +122,9 @@ def _fill(template: Object, revision: Revision, *, cluster: Cluster) -> None:
 
 
 def _startup_s(revision: Revision) -> int:
-    """What was measured says more than what was allowed."""
-    return revision.startup_s or revision.load_timeout_s + MARGIN_S
+    """What was measured says more than what was allowed. The margin is for all that comes before
+    the load."""
+    return (revision.startup_s or revision.load_timeout_s) + MARGIN_S
 
 
 def _labels(revision: Revision) -> dict[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-EPSILON = 1e-6
+from scaler.brain.placement import EPS
 
 
 class Rooms:
@@ -37,7 +37,7 @@ class Rooms:
             free = sorted(
                 (left, card)
                 for card, left in self._free.items()
-                if self._node[card] == name and left >= share - EPSILON
+                if self._node[card] == name and left >= share - EPS
             )
             if len(free) >= count:
                 taken = free[:count]

@@ -5,16 +5,17 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 
-from scaler.targets.base import Problem, Report, Revision, Wanted
+from scaler.targets.base import GpuRequest, Problem, Report, Revision, Wanted
 from scaler.targets.kubernetes.cluster import Cluster
-from scaler.targets.kubernetes.door import Door, Object
+from scaler.targets.kubernetes.door import Door
 from scaler.targets.kubernetes.events import told
 from scaler.targets.kubernetes.faults import Conflict, Fault, Missing, Refused
 from scaler.targets.kubernetes.flavours import CannotRender
-from scaler.targets.kubernetes.leaving import Quiesce, choose, give_up
+from scaler.targets.kubernetes.leaving import Consumers, Leaving, give_up
+from scaler.targets.kubernetes.objects import Object
 from scaler.targets.kubernetes.render import job, object_name, warning
 from scaler.targets.kubernetes.sight import Sight
-from scaler.targets.kubernetes.tending import Held, tend
+from scaler.targets.kubernetes.tending import Held, request_of, tend
 
 log = logging.getLogger(__name__)
 
@@ -32,30 +33,34 @@ class Round:
         *,
         door: Door,
         cluster: Cluster,
-        quiesce: Quiesce,
+        consumers: Consumers,
         read: Callable[[], Sight],
     ) -> None:
         self._wanted, self._door, self._cluster = wanted, door, cluster
-        self._quiesce, self._read = quiesce, read
+        self._consumers, self._read = consumers, read
         self._held: set[str] = set()
         self._done: list[str] = []
         self._problems: list[Problem] = []
 
     def run(self, *, scale: bool = True) -> Report:
         try:
-            sight = self._again(self._keep)
+            sight = self._again(self._keep, self._wanted)
+            known = [each for each in self._wanted if not each.hold]
             if scale:
-                self._again(self._let_go)
-                self._again(self._let_come)
+                self._again(self._let_go, self._wanted)
+                self._again(self._let_come, known)
+            else:
+                # Nobody else would: there is no number to scale.
+                self._again(self._send_jobs, known)
             self._tell_strangers(sight)
         except Fault as fault:
             self._problems.append(Problem(words=f"Everything is held as it is: {fault}"))
         return Report(done=tuple(self._done), problems=tuple(dict.fromkeys(self._problems)))
 
-    def _again(self, step: Callable[[Sight, Wanted], None]) -> Sight:
+    def _again(self, step: Callable[[Sight, Wanted], None], orders: Sequence[Wanted]) -> Sight:
         """Do a step for every revision, on what is there now. Where somebody else changed a
         thing in the meantime, read again and decide again."""
-        open_orders = [each for each in self._wanted if each.revision.name not in self._held]
+        open_orders = [each for each in orders if each.revision.name not in self._held]
         for _ in range(TRIES):
             sight = self._read()
             open_orders = [each for each in open_orders if not self._finished(step, sight, each)]
@@ -94,7 +99,13 @@ class Round:
         if revision.lane == "bulk":
             return
         found = sight.deployments.get(object_name(revision))
-        outcome = tend(self._door, revision, cluster=self._cluster, found=found)
+        outcome = tend(
+            self._door,
+            revision,
+            cluster=self._cluster,
+            found=found,
+            blocked=bool(sight.blocked(revision.name)),
+        )
         if outcome.done:
             self._done.append(outcome.done)
         if outcome.trouble:
@@ -102,48 +113,58 @@ class Round:
 
     def _let_go(self, sight: Sight, wanted: Wanted) -> None:
         if wanted.revision.lane == "bulk":
-            return
+            return  # each leaves with its job
+        name = wanted.revision.name
         deployment, replicas = self._deployment(sight, wanted.revision)
-        crew = sight.crew(wanted.revision.name)
-        want = max(0, wanted.workers)
+        crew = sight.crew(name)
+        # More pods than ordered: an earlier scale-in is under way, and its costs must stand.
+        if len(crew) > replicas:
+            return
+        staying = self._staying(sight, name, replicas=replicas)
+        want = staying if wanted.hold else max(0, wanted.workers)
         if self._storm(sight, wanted.revision):
             want = min(want, sum(each.phase == "ready" for each in crew))
-        # More pods than ordered: an earlier scale-in is under way, and its costs must stand.
-        if replicas <= want or len(crew) > replicas:
-            return
-        going = choose(
-            crew,
+        leaving = Leaving(
+            self._door,
+            sight,
+            name,
             replicas=replicas,
             want=want,
-            victims=wanted.victims,
-            quiesce=self._quiesce,
+            consumers=self._consumers,
         )
+        exits = leaving.choose(wanted)
         left = give_up(
-            self._door, sight, deployment, going=going, crew=crew, cluster=self._cluster, want=want
+            self._door, sight, deployment, exits=exits, crew=crew, cluster=self._cluster, want=want
         )
         if left < replicas:
-            self._note(
-                deployment, "ScaledIn", f"{wanted.revision.name}: {replicas} → {left} workers"
-            )
+            self._note(deployment, "ScaledIn", f"{name}: {replicas} → {left} workers")
 
     def _let_come(self, sight: Sight, wanted: Wanted) -> None:
         if wanted.revision.lane == "bulk":
             self._send_jobs(sight, wanted)
             return
         deployment, replicas = self._deployment(sight, wanted.revision)
-        if wanted.workers <= replicas or self._blocked(sight, wanted.revision):
+        missing = wanted.workers - self._staying(sight, wanted.revision.name, replicas=replicas)
+        if missing <= 0 or self._blocked(sight, wanted.revision):
             return
-        more = sum(self._fitting(sight, wanted.revision, wanted.workers - replicas))
+        gpu = request_of(deployment)
+        more = sum(self._fitting(sight, wanted.revision, missing, gpu=gpu))
         if more:
             self._door.scale(deployment, replicas=replicas + more)
             words = f"{wanted.revision.name}: {replicas} → {replicas + more} workers"
             self._note(deployment, "ScaledOut", words)
 
+    def _staying(self, sight: Sight, revision: str, *, replicas: int) -> int:
+        """Replicas beside those that were told to leave and are not given up yet."""
+        given_up = max(0, len(sight.crew(revision)) - replicas)
+        return replicas - max(0, len(sight.leaving(revision)) - given_up)
+
     def _send_jobs(self, sight: Sight, wanted: Wanted) -> None:
         new = [each for each in wanted.jobs if each not in sight.jobs]
         if not new or self._blocked(sight, wanted.revision):
             return
-        for job_id, _ in zip(new, self._fitting(sight, wanted.revision, len(new)), strict=False):
+        fitting = self._fitting(sight, wanted.revision, len(new), gpu=wanted.revision.gpu)
+        for job_id, _ in zip(new, fitting, strict=False):
             body = job(wanted.revision, job_id=job_id, cluster=self._cluster)
             try:
                 made = self._door.create_job(body)
@@ -170,10 +191,12 @@ class Round:
             self._hold(revision, f"it gets no further worker. {why}")
         return bool(why)
 
-    def _fitting(self, sight: Sight, revision: Revision, most: int) -> Iterator[int]:
+    def _fitting(
+        self, sight: Sight, revision: Revision, most: int, *, gpu: GpuRequest
+    ) -> Iterator[int]:
         """1 for each further worker that finds room, up to `most`; the lack of room is told."""
         for number in range(most):
-            if not sight.room(revision.gpu):
+            if not sight.room(gpu):
                 words = (
                     f"{revision.name} waits for room for {most - number} more workers:"
                     f" {_holders(sight)}."

@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from scaler.targets.base import GpuRequest, Problem, Seen, Worker
 from scaler.targets.kubernetes import pods
 from scaler.targets.kubernetes.cluster import JOB, WORKERS, Cluster
 from scaler.targets.kubernetes.door import Door
 from scaler.targets.kubernetes.nodes import cards_of, node_of
+from scaler.targets.kubernetes.objects import Object
 from scaler.targets.kubernetes.pods import Ages
 from scaler.targets.kubernetes.rooms import Rooms
-
-Object = dict[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,12 +28,16 @@ class Sight:
     rooms: Rooms
 
     def crew(self, revision: str) -> list[Worker]:
-        """Those that its Deployment counts: neither ending nor failed, and no Job's."""
+        """Those that its Deployment counts, also who was told to leave; no Job's."""
         return [
             each
             for each in self.seen.of(revision)
             if _counts(self.pods[each.name]) and _owner(self.pods[each.name]) == revision
         ]
+
+    def leaving(self, revision: str) -> list[Worker]:
+        """Those of its crew that were told to leave and go when they have no job."""
+        return [each for each in self.crew(revision) if pods.leaves(self.pods[each.name])]
 
     def blocked(self, revision: str) -> str:
         """Why a revision gets no further worker now, or ""."""
@@ -134,12 +136,13 @@ def _place(
             Worker(
                 name=name,
                 revision=pods.revision(pod),
-                phase=phase,
+                phase="ending" if _counts(pod) and pods.leaves(pod) else phase,
                 share=share,
                 count=count,
                 cards=(cards or ()) if node else (),
                 node=node,
                 for_s=ages.of(pods.uid(pod), phase),
+                placing=pods.placing(pod),
             )
         )
     return workers, homeless

@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from scaler.targets.base import Report, Seen, Unseen, Wanted
+from scaler.targets.base import Report, Revision, Seen, Unseen, Wanted
+from scaler.targets.kubernetes.ahead import prepare
 from scaler.targets.kubernetes.cluster import Cluster
 from scaler.targets.kubernetes.door import Door
 from scaler.targets.kubernetes.faults import Fault
-from scaler.targets.kubernetes.leaving import Quiesce
+from scaler.targets.kubernetes.leaving import Consumers
 from scaler.targets.kubernetes.pods import Ages
 from scaler.targets.kubernetes.round import Round
 from scaler.targets.kubernetes.sight import Sight, look
@@ -18,8 +19,7 @@ from scaler.targets.kubernetes.sight import Sight, look
 class KubernetesTarget:
     """Workers as pods. Give it a door that knows whether this scaler leads.
 
-    `quiesce` stops a worker from taking jobs and tells whether it is idle; `clock` is a steady
-    one, in seconds.
+    `consumers` stops workers from taking jobs; `clock` is a steady one, in seconds.
     """
 
     def __init__(
@@ -27,10 +27,10 @@ class KubernetesTarget:
         door: Door,
         *,
         cluster: Cluster,
-        quiesce: Quiesce,
+        consumers: Consumers,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._door, self._cluster, self._quiesce = door, cluster, quiesce
+        self._door, self._cluster, self._consumers = door, cluster, consumers
         self._ages = Ages(clock)
 
     def look(self) -> Seen:
@@ -45,12 +45,20 @@ class KubernetesTarget:
         return self._round(wanted).run()
 
     def tend(self, wanted: Sequence[Wanted]) -> Report:
-        """Only make and renew the Deployments, for somebody else to scale."""
+        """Make and renew the Deployments, for somebody else to scale, and send the Jobs."""
         return self._round(wanted).run(scale=False)
+
+    def prepare(self, revisions: Sequence[Revision]) -> Report:
+        """See `Prepares.prepare`."""
+        return prepare(self._door, revisions, cluster=self._cluster)
 
     def _round(self, wanted: Sequence[Wanted]) -> Round:
         return Round(
-            wanted, door=self._door, cluster=self._cluster, quiesce=self._quiesce, read=self._read
+            wanted,
+            door=self._door,
+            cluster=self._cluster,
+            consumers=self._consumers,
+            read=self._read,
         )
 
     def _read(self) -> Sight:

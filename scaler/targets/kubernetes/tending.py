@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from scaler.targets.base import Revision
+from scaler.targets.base import GpuRequest, Revision
 from scaler.targets.kubernetes import render
-from scaler.targets.kubernetes.cluster import RENDERED, Cluster
-from scaler.targets.kubernetes.door import Door, Object
+from scaler.targets.kubernetes.cluster import MEASURED, RENDERED, Cluster
+from scaler.targets.kubernetes.door import Door
 from scaler.targets.kubernetes.edits import edits
+from scaler.targets.kubernetes.objects import Object, annotation
 
 
 class Held(Exception):
@@ -22,17 +23,22 @@ class Tended:
     trouble: str = ""
 
 
-def tend(door: Door, revision: Revision, *, cluster: Cluster, found: Object | None) -> Tended:
+def tend(
+    door: Door, revision: Revision, *, cluster: Cluster, found: Object | None, blocked: bool = False
+) -> Tended:
     """Make the Deployment, or bring it up to date. Raises Fault, CannotRender.
 
-    A new pod template reaches the workers one after another, each when its job has ended.
-    Numbers of workers are not looked at.
+    A new pod template reaches the workers one after another, each when its job has ended. What
+    was measured is not worth that: it waits until there are no workers, or (`blocked`) they do
+    not start. Numbers of workers are not looked at.
     """
-    wanted = render.deployment(revision, cluster=cluster)
     if found is None:
-        door.create_deployment(wanted)
+        door.create_deployment(render.deployment(revision, cluster=cluster))
         return Tended(done=f"{revision.name}: a Deployment without workers was made")
-    written = found["metadata"].get("annotations", {}).get(RENDERED, "")
+    works = bool(found["spec"].get("replicas")) and not blocked
+    revision = _as_it_runs(revision, found) if works else revision
+    wanted = render.deployment(revision, cluster=cluster)
+    written = annotation(found, RENDERED)
     if changes := _changed_by_hand(written, found):
         return Tended(
             trouble=f"The Deployment of {revision.name} was edited by hand ({', '.join(changes)})."
@@ -41,7 +47,28 @@ def tend(door: Door, revision: Revision, *, cluster: Cluster, found: Object | No
     if written == wanted["metadata"]["annotations"][RENDERED]:
         return Tended()
     door.replace_deployment(_renewed(found, wanted))
-    return Tended(done=f"{revision.name}: new settings reach its workers one after another")
+    whom = "reach its workers one after another" if works else "are for its next workers"
+    return Tended(done=f"{revision.name}: new settings {whom}")
+
+
+def request_of(deployment: Object) -> GpuRequest:
+    """What its next pod will ask for."""
+    request, _ = _measured(deployment)
+    return request
+
+
+def _as_it_runs(revision: Revision, found: Object) -> Revision:
+    request, startup_s = _measured(found)
+    return replace(revision, gpu=request, startup_s=startup_s)
+
+
+def _measured(deployment: Object) -> tuple[GpuRequest, int]:
+    """Of one that says nothing: a whole card, and no measured start."""
+    try:
+        said = json.loads(annotation(deployment, MEASURED))
+        return GpuRequest(**said["gpu"]), int(said["startup_s"])
+    except (ValueError, TypeError, KeyError):
+        return GpuRequest(), 0
 
 
 def _changed_by_hand(written: str, found: Object) -> list[str]:

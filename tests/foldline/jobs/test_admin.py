@@ -17,6 +17,7 @@ from foldline.errors import job_error
 from foldline.jobs import services
 from foldline.jobs.breaker import Breaker, Cause, written
 from foldline.jobs.models import Job, QueueState
+from foldline.tenants.models import AuditEntry
 
 pytestmark = pytest.mark.django_db
 MakeJob = Callable[..., UUID]
@@ -197,6 +198,8 @@ class TestQueues:
         assert QueueState.objects.get().paused == ""
         messages = LogEntry.objects.order_by("id").values_list("change_message", flat=True)
         assert list(messages) == ["Paused: new weights", "Resumed."]
+        changed = [entry.changes.get("paused") for entry in AuditEntry.objects.order_by("pk")]
+        assert [each for each in changed if each] == [["", "new weights"], ["new weights", ""]]
 
     def test_a_crash_looping_model_is_told_above_the_lists(
         self, admin_client: Client, revision: Revision

@@ -44,6 +44,11 @@ def test_a_scaler_without_a_place_for_workers_is_refused(settings: Settings) -> 
     assert ids_of(the_scaler_knows_where_workers_are) == ["foldline.E005", "foldline.E006"]
 
 
+def test_an_unknown_way_to_hand_out_cards_is_refused(settings: Settings) -> None:
+    settings.GPU_FLAVOUR = "halves"
+    assert ids_of(the_scaler_knows_where_workers_are) == ["foldline.E007"]
+
+
 def test_a_public_address_without_https_is_refused(settings: Settings) -> None:
     settings.PUBLIC, settings.BASE_URL = True, "http://foldline.example"
     assert ids_of(a_public_address_is_https) == ["foldline.E003"]

@@ -13,8 +13,8 @@ from django.test import Client
 
 from foldline.catalog.models import Revision
 from foldline.clock import database_now
-from foldline.fleet.models import ModelPolicy, ScalingDecision, Worker
-from foldline.fleet.policies import STALE_S
+from foldline.fleet.models import ModelPolicy, NodeWeights, ScalingDecision, Worker
+from foldline.fleet.policies import STALE_S, wishes
 from foldline.jobs.models import QueueState
 from foldline.tenants.models import AuditEntry
 from tests.conftest import MakeLive
@@ -137,6 +137,28 @@ class TestThePage:
             worker(toy, f"w{number}", state="gone", load_seconds={"total": total})
         assert "25.0 s, 40.0 s" in text(admin_client, page)
 
+    def test_shows_a_cold_start_in_phases_and_by_node(
+        self, admin_client: Client, toy: Revision, page: str
+    ) -> None:
+        for number, node in enumerate(("gpu-1", "gpu-2")):
+            loaded = {"check_weights": 3.0 + number, "total": 9.0}
+            placing = {"node": node, "image": 40.0}
+            worker(toy, f"w{number}", state="gone", load_seconds=loaded, placing=placing)
+        shown = text(admin_client, page)
+        assert "image 40.0 s, 40.0 s; check_weights 3.5 s, 4.0 s; total 9.0 s, 9.0 s" in shown
+        assert "… on gpu-2, of 1" in shown
+
+    def test_shows_on_which_nodes_the_weights_are_as_reviewed(
+        self, admin_client: Client, toy: Revision, page: str
+    ) -> None:
+        right = {"node": "gpu-1", "size_bytes": 5 * 2**20, "seconds": 0.4}
+        NodeWeights.objects.create(revision=toy, at=database_now(), **right)
+        wrong = {"node": "gpu-2", "trouble": "they have another hash"}
+        NodeWeights.objects.create(revision=toy, at=database_now(), **wrong)
+        shown = text(admin_client, page)
+        assert "Weights on gpu-1as reviewed, 5.0" in shown
+        assert "Weights on gpu-2they have another hash" in shown
+
     def test_shows_the_peak_the_suggestion_its_rule_and_the_flag(
         self, admin_client: Client, toy: Revision, page: str
     ) -> None:
@@ -177,6 +199,18 @@ class TestWhatIsWanted:
         assert (policy.min_workers, policy.max_workers, policy.pinned) == (1, 3, None)
         entry = AuditEntry.objects.get(kind="fleet.modelpolicy", object_id=str(toy.model_id))
         assert (entry.actor, entry.changes["max_workers"]) == ("admin", [64, 3])
+
+    @pytest.mark.parametrize(
+        "name", ["sharing", "latency_strict", "rare_and_expensive", "several_cards"]
+    )
+    def test_what_decides_between_a_share_and_a_whole_card_is_set_here_and_audited(
+        self, admin_client: Client, toy: Revision, page: str, name: str
+    ) -> None:
+        assert f'name="{name}"' in admin_client.get(page).content.decode()
+        admin_client.post(page, {**FORM, name: "on"})
+        assert getattr(wishes([toy.model_id])[toy.model_id], name) is True
+        entry = AuditEntry.objects.get(kind="fleet.modelpolicy", object_id=str(toy.model_id))
+        assert entry.changes[name] == [False, True]
 
     @pytest.mark.parametrize(
         ("wrong", "words"),
@@ -226,6 +260,12 @@ class TestActions:
         assert "Resume" in shown
         act("resume_model")
         assert QueueState.objects.get().paused == ""
+        paused = [entry.changes.get("paused") for entry in AuditEntry.objects.order_by("pk")]
+        assert [each for each in paused if each] == [
+            [None, ""],
+            ["", "new card"],
+            ["new card", ""],
+        ]
         notes = [entry.changes.get("note") for entry in AuditEntry.objects.order_by("pk")]
         assert [None, "Paused: new card"] in notes
         assert [None, "Resumed."] in notes

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scaler.brain.demand import Habit
 from scaler.brain.plan import Memory, Promise
 from scaler.brain.policy import Floor, Policy
-from scaler.brain.views import Demand, Observation, Worker
+from scaler.brain.views import Demand, Hint, Observation, Worker
 
 SHARES = (0.125, 0.25, 0.5, 1.0)
 NAMES = ("a", "b", "c", "d")
@@ -35,11 +35,13 @@ def policies(draw: st.DrawFn, *, name: str = "a") -> Policy:
     )
 
 
+hints = st.builds(Hint, running=st.integers(0, 3), queued=st.integers(1, 3), in_s=st.floats(0, 400))
 demands = st.builds(
     Demand,
     waiting=st.lists(seconds, max_size=8).map(tuple),
     oldest_s=st.floats(0, 4000),
     arrived=st.integers(0, 5),
+    hint=st.none() | hints,
 )
 habits = st.builds(
     Habit,
@@ -78,6 +80,7 @@ def cases(draw: st.DrawFn) -> Case:
         habits={rule.model: draw(habits) for rule in rules},
         promises=promises,
         last_down={rule.model: draw(st.floats(0, 2000)) for rule in rules},
+        warm={rule.model: draw(st.floats(9_800, 10_000)) for rule in rules if draw(st.booleans())},
     )
     return Case(seen=seen, policies=rules, memory=memory)
 

@@ -68,7 +68,13 @@ def of(plan: Plan, model: str) -> Decision:
 def test_a_busy_worker_is_never_stopped(case: Case) -> None:
     plan = asked(case)
     states = {each.name: each.state for each in case.workers}
-    assert all(states[stop.worker] == "idle" for stop in plan.stops)
+    # One that loads goes only if it was warmed for an announced call.
+    model_of = {each.name: each.model for each in case.workers}
+    warm = {each for each, model in model_of.items() if model in case.memory.warm}
+    assert all(
+        states[stop.worker] == "idle" or (states[stop.worker] == "loading" and stop.worker in warm)
+        for stop in plan.stops
+    )
     assert all(states[drain.worker] in {"busy", "loading"} for drain in plan.drains)
     orders = Counter([*(each.worker for each in plan.stops), *(d.worker for d in plan.drains)])
     assert all(times == 1 for times in orders.values())
@@ -534,3 +540,28 @@ def test_it_says_when_a_model_will_be_at_zero() -> None:
     assert of(plan, "big").zero_in_s == 0
     busy, _ = look(1, worker("w", HALF, "card-0", "busy", left_s=5))
     assert of(busy, "half").zero_in_s is None
+
+
+def test_the_time_to_zero_counts_the_window_between_two_who_leave() -> None:
+    idle = [worker(f"w{number}", HALF, "card-0", "idle", for_s=20) for number in range(2)]
+    plan, memory = look(1, *idle)
+    # Both are worth keeping for 112 s more; then one leaves, and 30 s later the other.
+    assert round(of(plan, "half").zero_in_s or 0) == 112 + 30
+    late = [replace(each, for_s=500) for each in idle]
+    plan, memory = look(1, *late, memory=memory)
+    assert len(plan.stops) == 1
+    assert of(plan, "half").zero_in_s == 30
+    again, _ = look(1, *(each for each in late if each.name != plan.stops[0].worker), memory=memory)
+    assert (again.stops, of(again, "half").zero_in_s) == ((), 30)
+
+
+def test_the_time_to_zero_of_who_is_above_the_most_is_the_window_alone() -> None:
+    none = replace(HALF, max_workers=0)
+    plan, _ = look(
+        1,
+        worker("w0", HALF, "card-0", "idle", for_s=1),
+        worker("w1", HALF, "card-0", "idle", for_s=2),
+        policies=(none,),
+    )
+    assert [each.worker for each in plan.stops] == ["w1"]
+    assert of(plan, "half").zero_in_s == 30

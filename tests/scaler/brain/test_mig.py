@@ -4,7 +4,7 @@ from itertools import combinations_with_replacement
 
 import pytest
 
-from scaler.brain.mig import PROFILES, Table, layout, most, smallest
+from scaler.brain.mig import PROFILES, Table, layout, most, smallest, table_of
 
 
 @pytest.mark.parametrize(
@@ -51,3 +51,11 @@ def test_the_smallest_piece_that_suffices_is_taken() -> None:
     assert piece.name == "1g.20gb"
     assert smallest("80", memory_gb=90, compute=0.1) is None
     assert smallest(None, memory_gb=1, compute=0.1) is None
+
+
+@pytest.mark.parametrize(
+    ("memory_gb", "table"),
+    [(23.9, "a30-24"), (39.6, "a100-40"), (79.6, "80"), (140.4, "h200-141"), (47.5, None)],
+)
+def test_a_cards_size_tells_its_table(memory_gb: float, table: str | None) -> None:
+    assert table_of(memory_gb) == table

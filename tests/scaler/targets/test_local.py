@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +14,14 @@ import psutil
 import pytest
 
 from foldline.catalog.models import Revision as Row
+from foldline.fleet.models import Worker
+from foldline.fleet.policies import latest_decisions
 from foldline.jobs.models import Attempt, Job
 from foldline.tenants.ledger import Kind
 from foldline.tenants.models import LedgerLine, Tenant
 from scaler.loop import Loop
 from scaler.sources import Sources
-from scaler.targets.base import Revision, Seen, Wanted
+from scaler.targets.base import GpuRequest, Revision, Seen, Wanted
 from scaler.targets.local import MEMORY_PART, LocalTarget
 from tests.redis_server import RedisServer
 from tests.scaler.conftest import sleep
@@ -87,6 +91,10 @@ def test_memory_is_never_promised_twice(make_target: MakeTarget) -> None:
     assert (
         report.problems[0].words == "needs 100 MiB of memory; of 149 MiB for workers 100 are taken"
     )
+    assert report.problems[0].no_room
+    (first,) = (each.name for each in target.look().workers)
+    report = target.act([Wanted(revision=TOY, victims=(first,)), Wanted(revision=OTHER, workers=1)])
+    assert not report.problems[0].no_room, "who is there leaves"
 
 
 def test_only_named_victims_leave_and_no_more_than_must(make_target: MakeTarget) -> None:
@@ -143,6 +151,22 @@ def test_at_the_end_everybody_leaves_and_who_does_not_is_killed(
     target.close(grace_s=0.2)
     assert not process.is_running()
     assert "toy@r1 did not end within 0 s: killed" in told
+
+
+TELLS = "import os; print('share', os.environ['FOLDLINE_SHARE'], flush=True)"
+
+
+def test_a_worker_is_told_its_share(make_target: MakeTarget, told: list[str]) -> None:
+    half = replace(TOY, gpu=GpuRequest(share=0.5))
+    make_target(TELLS).act([Wanted(revision=half, workers=1)])
+    wait_until(lambda: "toy| share 0.5" in told)
+
+
+def test_of_what_could_not_be_read_nobody_comes_or_goes(make_target: MakeTarget) -> None:
+    target = make_target()
+    target.act([Wanted(revision=TOY, workers=1)])
+    target.act([Wanted(revision=TOY, hold=True), Wanted(revision=OTHER, hold=True)])
+    assert [each.phase for each in target.look().workers] == ["loading"]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="a kernel's promise")
@@ -219,3 +243,70 @@ def test_from_zero_to_a_job_done_and_back_to_zero(
         target.close(grace_s=5)
     assert [each.outcome for each in Attempt.objects.all()] == ["succeeded", "succeeded"], told
     assert not LedgerLine.objects.filter(kind=Kind.WASTED).exists()
+
+
+@pytest.mark.processes
+@pytest.mark.django_db(transaction=True)
+def test_in_the_lane_bulk_a_worker_serves_one_job_and_leaves(
+    server: RedisServer, tenant: Tenant, live_revision: Callable[..., Row], told: list[str]
+) -> None:
+    revision = live_revision(folder=PLUGINS / "sleepy")
+    Row.objects.update(lane="bulk")
+    target = LocalTarget(
+        places=1,
+        memory_mb=10_000,
+        write=lambda name, line: told.append(f"{name}| {line}"),
+        say=told.append,
+        environment=environment(),
+    )
+    scaler = Loop(target, Sources(target), leads=lambda: True)
+    jobs = [sleep(revision, tenant, 0.0) for _ in range(2)]
+    try:
+        scaler.round()
+        until(jobs[0], "succeeded")
+        wait_until(target.has_news, what="\n".join(told))
+        assert until(jobs[1], "queued").attempt == 0
+        scaler.round()
+        until(jobs[1], "succeeded")
+        wait_until(target.has_news)
+        scaler.round()
+        assert not target.processes()
+    finally:
+        target.close(grace_s=5)
+    assert [each.outcome for each in Attempt.objects.all()] == ["succeeded", "succeeded"], told
+
+
+@pytest.mark.processes
+@pytest.mark.django_db(transaction=True)
+def test_an_announced_call_finds_its_worker_loaded_when_the_job_before_ends(
+    server: RedisServer, tenant: Tenant, live_revision: Callable[..., Row], told: list[str]
+) -> None:
+    sleepy, dice = (live_revision(folder=PLUGINS / name) for name in ("sleepy", "dice"))
+    target = LocalTarget(
+        places=2,
+        memory_mb=10_000,
+        write=lambda name, line: told.append(f"{name}| {line}"),
+        say=told.append,
+        environment=environment(),
+    )
+    scaler = Loop(target, Sources(target), leads=lambda: True)
+    try:
+        first = sleep(sleepy, tenant, 6.0)
+        Job.objects.filter(id=first.id).update(next_models=["dice", "ghost"])
+        scaler.round()
+        assert [each.revision for each in target.look().workers] == ["sleepy@r1"]
+        until(first, "running")
+        scaler.round()
+        assert [each.revision for each in target.look().workers] == ["sleepy@r1", "dice@r1"]
+        decision = latest_decisions([dice.pk])[dice.pk]
+        assert decision.reason == "warmed: 1 running job announced it"
+        warm = Worker.objects.filter(revision=dice, state="ready")
+        wait_until(warm.exists, what="\n".join(told))
+        until(first, "succeeded")
+        scaler.round()
+        second = until(sleep(dice, tenant, 0.0, dice=1), "succeeded")
+        assert second.started_at is not None
+        assert second.started_at - second.created_at < timedelta(seconds=1), "it was not cold"
+        assert Worker.objects.filter(revision=dice).count() == 1
+    finally:
+        target.close(grace_s=5)

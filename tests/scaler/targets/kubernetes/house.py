@@ -42,6 +42,9 @@ class House:
     busy: set[str] = field(default_factory=set)
     asked: list[str] = field(default_factory=list)
     """Workers that were told to take no more jobs."""
+    resumed: list[str] = field(default_factory=list)
+    deaf: set[str] = field(default_factory=set)
+    """Workers that do not answer when they are to take jobs again."""
 
     def door(self, **changes: Any) -> Door:
         return Door(self.api, **{"namespace": self.namespace, "timeout_s": 5.0, **changes})
@@ -52,7 +55,7 @@ class House:
         return KubernetesTarget(
             door or self.door(),
             cluster=Cluster(**settings),
-            quiesce=self._quiesce,
+            consumers=self,
             clock=self.clock,
         )
 
@@ -60,9 +63,13 @@ class House:
     def labels(self) -> dict[str, str]:
         return {"foldline.io/test": self.namespace}
 
-    def _quiesce(self, name: str) -> bool:
-        self.asked.append(name)
-        return name not in self.busy
+    def stop(self, pod: str) -> bool:
+        self.asked.append(pod)
+        return pod not in self.busy
+
+    def resume(self, pod: str) -> bool:
+        self.resumed.append(pod)
+        return pod not in self.deaf
 
     def deployment(self, name: str) -> Any:
         return client.AppsV1Api(self.api).read_namespaced_deployment(name, self.namespace)
@@ -141,3 +148,9 @@ def words(problems: Any) -> str:
 
 def quarter() -> GpuRequest:
     return GpuRequest(share=0.25, memory_mib=20000, mig_profile="2g.20gb")
+
+
+def hami(*cards: str) -> dict[str, str]:
+    """What HAMi writes on a node with these cards."""
+    devices = ", ".join(f'{{"id": "{card}", "health": true}}' for card in cards)
+    return {"hami.io/node-nvidia-register": f"[{devices}]"}

@@ -7,9 +7,9 @@ from typing import Any, get_args
 
 import pytest
 
-from scaler.targets.base import GpuRequest
+from scaler.targets.base import Flavour, GpuRequest
 from scaler.targets.kubernetes import flavours, render
-from scaler.targets.kubernetes.cluster import Cluster, Flavour
+from scaler.targets.kubernetes.cluster import Cluster
 from scaler.targets.kubernetes.flavours import CannotRender
 from tests.manifests import check
 from tests.scaler.targets.kubernetes.house import quarter, revision
@@ -61,7 +61,7 @@ def test_the_startup_probe_waits_for_the_longest_start_that_was_measured() -> No
     unknown = pod_of(render.deployment(revision(load_timeout_s=120), cluster=WHOLE))["containers"][
         0
     ]
-    assert measured["startupProbe"]["failureThreshold"] == 19
+    assert measured["startupProbe"]["failureThreshold"] == 31
     assert unknown["startupProbe"]["failureThreshold"] == 36
 
 

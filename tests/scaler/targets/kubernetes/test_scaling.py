@@ -13,6 +13,7 @@ from tests.scaler.targets.kubernetes.api_stub import ApiStub
 from tests.scaler.targets.kubernetes.house import (
     House,
     MakeHouse,
+    hami,
     quarter,
     revision,
     wants,
@@ -130,7 +131,7 @@ def test_a_scale_in_waits_until_the_costs_have_reached_the_controller(
         patch.setattr("scaler.targets.kubernetes.leaving.time.sleep", _noted(stub_only))
         target.act([wants(1, min(names))])
     writes = [call.split("/")[-1] for call in stub_only.calls if not call.startswith("GET")]
-    assert writes == [min(names), "slept 0.5", "scale", "events"]
+    assert writes == [min(names), min(names), "slept 0.5", "scale", "events"]
 
 
 def _noted(stub: ApiStub) -> Callable[[float], None]:
@@ -239,7 +240,7 @@ def test_who_is_always_outrun_holds_and_says_so(house: House, stub_only: ApiStub
 
 
 def test_shares_fill_a_used_card_before_a_free_one(make_house: MakeHouse) -> None:
-    house = make_house(cards=20, annotations=_hami("card-a", "card-b"))
+    house = make_house(cards=20, annotations=hami("card-a", "card-b"))
     target = house.target(flavour="hami")
     order = wants(5, model="embed", gpu=quarter())
     target.act([order])
@@ -251,14 +252,9 @@ def test_shares_fill_a_used_card_before_a_free_one(make_house: MakeHouse) -> Non
     assert house.replicas("worker-small-r1") == 3
 
 
-def _hami(*cards: str) -> dict[str, str]:
-    devices = ", ".join(f'{{"id": "{card}", "health": true}}' for card in cards)
-    return {"hami.io/node-nvidia-register": f"[{devices}]"}
-
-
 @pytest.mark.usefixtures("stub_only")  # a real server would need HAMi's scheduler
 def test_the_card_that_hami_gave_is_the_one_that_is_held(make_house: MakeHouse) -> None:
-    house = make_house(cards=20, annotations=_hami("card-a", "card-b"))
+    house = make_house(cards=20, annotations=hami("card-a", "card-b"))
     target = house.target(flavour="hami")
     target.act([wants(1, gpu=quarter())])
     [name] = house.kubelet.until_ready("fold", 1)
