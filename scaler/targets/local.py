@@ -105,7 +105,6 @@ class LocalTarget:
 
     def act(self, wanted: Sequence[Wanted]) -> Report:
         done: list[str] = []
-        wanted = [each for each in wanted if not each.hold]
         for each in wanted:
             done += [f"{each.revision.name}: {name} leaves" for name in self._let_go(each)]
         problems = []

@@ -44,23 +44,22 @@ class Round:
 
     def run(self, *, scale: bool = True) -> Report:
         try:
-            sight = self._again(self._keep, self._wanted)
-            known = [each for each in self._wanted if not each.hold]
+            sight = self._again(self._keep)
             if scale:
-                self._again(self._let_go, self._wanted)
-                self._again(self._let_come, known)
+                self._again(self._let_go)
+                self._again(self._let_come)
             else:
                 # Nobody else would: there is no number to scale.
-                self._again(self._send_jobs, known)
+                self._again(self._send_jobs)
             self._tell_strangers(sight)
         except Fault as fault:
             self._problems.append(Problem(words=f"Everything is held as it is: {fault}"))
         return Report(done=tuple(self._done), problems=tuple(dict.fromkeys(self._problems)))
 
-    def _again(self, step: Callable[[Sight, Wanted], None], orders: Sequence[Wanted]) -> Sight:
+    def _again(self, step: Callable[[Sight, Wanted], None]) -> Sight:
         """Do a step for every revision, on what is there now. Where somebody else changed a
         thing in the meantime, read again and decide again."""
-        open_orders = [each for each in orders if each.revision.name not in self._held]
+        open_orders = [each for each in self._wanted if each.revision.name not in self._held]
         for _ in range(TRIES):
             sight = self._read()
             open_orders = [each for each in open_orders if not self._finished(step, sight, each)]

@@ -260,11 +260,13 @@ class TestActions:
         assert "Resume" in shown
         act("resume_model")
         assert QueueState.objects.get().paused == ""
+        act("pause_model", reason="again")
         paused = [entry.changes.get("paused") for entry in AuditEntry.objects.order_by("pk")]
         assert [each for each in paused if each] == [
             [None, ""],
             ["", "new card"],
             ["new card", ""],
+            ["", "again"],
         ]
         notes = [entry.changes.get("note") for entry in AuditEntry.objects.order_by("pk")]
         assert [None, "Paused: new card"] in notes

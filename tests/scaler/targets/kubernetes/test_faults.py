@@ -206,7 +206,8 @@ def test_a_storm_of_refused_pods_is_stopped_without_touching_those_that_serve(
     house.kubelet.loading.add("fold")
     target.act([wants(3)])
     _refuse(house, 3)
-    target.act([wants(3)])
+    # Whose pods are refused is held; see Sources.
+    target.act([Wanted(revision=revision(), hold=True)])
     assert house.replicas() == 1
     left = {each.name for each in target.look().workers if each.phase in ("loading", "ready")}
     assert left == serving
