@@ -55,7 +55,7 @@ class Door:
         if method == "GET":
             if path.startswith(JOBS):
                 return self._watching(path.removeprefix(JOBS), scope)
-            if path.startswith(BATCHES) and b"wait=" in scope["query_string"]:
+            if path.startswith(BATCHES) and "/" not in path.removeprefix(BATCHES):
                 return self._batch(scope)
         elif method == "POST" and path.startswith(MODELS) and path.endswith("/jobs"):
             return self._submit(scope)
