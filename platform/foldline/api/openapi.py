@@ -35,6 +35,18 @@ IF_NONE_MATCH = OpenApiParameter(
     description="The `ETag` of the answer you have. Unchanged is 304; with `wait`, only when the"
     " time is over.",
 )
+ETAG = OpenApiParameter(
+    "ETag",
+    location=OpenApiParameter.HEADER,
+    response=(200, 304),
+    description="Changes when the job does.",
+)
+APPLIED = OpenApiParameter(
+    "Preference-Applied",
+    location=OpenApiParameter.HEADER,
+    response=(200, 202),
+    description="`wait=n`, when the answer waited.",
+)
 PREFER = OpenApiParameter(
     "Prefer",
     location=OpenApiParameter.HEADER,

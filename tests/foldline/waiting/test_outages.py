@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import http.client
-import json
+import re
 import signal
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
+from uuid import UUID
 
 import httpx
 import pytest
@@ -197,12 +198,16 @@ def test_sigterm_answers_everybody_who_waits_and_ends_in_order(
     assert "timeout graceful shutdown" not in gateway.told()
 
 
-def test_a_worker_s_writes_wake_who_waits(
-    house: House, gateway: Process, pool: ThreadPoolExecutor
-) -> None:
+def test_a_worker_tells_what_it_writes(house: House, redis: RedisServer, gateway: Process) -> None:
     house.start_worker()
-    job = house.accepted(seconds=1)
-    stream = Stream(house, job)
-    assert stream.ended.wait(20)
-    states = [json.loads(line[6:]).get("state") for line in stream.text.splitlines() if "{" in line]
-    assert [state for state in states if state] == ["queued", "running", "succeeded"]
+    with redis.client() as client, client.pubsub() as news:
+        news.subscribe("foldline.news")
+        job = house.accepted(seconds=1)
+        stream = Stream(house, job)
+        assert stream.ended.wait(20)
+        told = []
+        while (message := news.get_message(timeout=0.5)) is not None:
+            told.append(message["data"])
+    assert told.count(UUID(job).bytes) >= 2  # it began and it ended
+    states = re.findall(r'"state":"(\w+)"', stream.text)
+    assert states == ["queued", "running", "succeeded"]
