@@ -54,7 +54,7 @@ class Happened:
 def events_of(jobs: Collection[UUID]) -> dict[UUID, list[Happened]]:
     """All that happened to these jobs, in order. One query past the ORM."""
     told: dict[UUID, list[Happened]] = {job_id: [] for job_id in jobs}
-    for job_id, sequence, kind, data, at in rows_of(jobs, _READ):
+    for job_id, (sequence, kind, data, at) in rows_of(jobs, _READ):
         event = Happened(sequence=sequence, kind=kind, data=orjson.loads(data), at=moment(at))
         told[job_id].append(event)
     return told

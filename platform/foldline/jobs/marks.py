@@ -6,8 +6,9 @@ times, why it waits) is not part of it: that moves every other second while noth
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
 from uuid import UUID
@@ -56,10 +57,11 @@ def mark_of(job: Job) -> Mark:
 def marks_of(jobs: Collection[UUID]) -> dict[UUID, Mark]:
     """The marks of those of the jobs that are there, as `mark_of` gives them. One query, a few
     microseconds a job."""
-    return {job_id: _mark_of_row(row) for job_id, *row in rows_of(jobs, _ROWS)}
+    return {job_id: _mark_of_row(row) for job_id, row in rows_of(jobs, _ROWS)}
 
 
-def _mark_of_row(row: Sequence[Any]) -> Mark:
+@lru_cache(maxsize=4096)  # most have not changed since they were read last
+def _mark_of_row(row: tuple[Any, ...]) -> Mark:
     state, attempt, cancelling, run, priority, start_by, deadline, gpu_seconds, progress = row
     return _mark(
         State(state),

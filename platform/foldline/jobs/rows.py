@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
@@ -15,8 +16,9 @@ import orjson
 from django.db import connection
 
 
-def rows_of(jobs: Collection[UUID], statement: str) -> Iterator[tuple[Any, ...]]:
-    """Run `statement`, whose `{these}` stands for the jobs; its first column is a job's id.
+def rows_of(jobs: Collection[UUID], statement: str) -> Iterator[tuple[UUID, tuple[Any, ...]]]:
+    """Run `statement`, whose `{these}` stands for the jobs; its first column is a job's id. Gives
+    that and the rest of each row.
 
     JSON comes as text, from both. SQLite has no UUIDs, and times without a zone: read them by
     `name` and `moment`.
@@ -26,10 +28,11 @@ def rows_of(jobs: Collection[UUID], statement: str) -> Iterator[tuple[Any, ...]]
     ids: Any = list(jobs) if postgres else orjson.dumps([job.hex for job in jobs]).decode()
     with connection.cursor() as cursor:
         cursor.execute(statement.format(these=these), [ids])
-        for job_id, *rest in cursor:
-            yield name(job_id), *rest
+        for row in cursor.fetchall():
+            yield name(row[0]), row[1:]
 
 
+@lru_cache(maxsize=8192)  # the same jobs are asked for again and again
 def name(kept: UUID | str) -> UUID:
     return kept if isinstance(kept, UUID) else UUID(kept)
 
