@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Mapping
+from time import thread_time
 from typing import TypeVar
 from uuid import UUID
 
@@ -24,16 +25,24 @@ T = TypeVar("T")
 
 
 class Reads:
-    """Each raises Unanswered while the database does not answer."""
+    """Each raises Unanswered while the database does not answer. `marks_took_s`: processor time
+    of the last reading of marks."""
 
     def __init__(self, django: Bridge) -> None:
         self._django = django
+        self.marks_took_s = 0.0
         self.mark: Together[UUID, Mark] = Together(self.marks)
         self.place: Together[UUID, bytes] = Together(self.places)
         self.telling: Together[tuple[UUID, Cursor], Telling] = Together(self._tellings)
 
     async def marks(self, jobs: Collection[UUID]) -> Mapping[UUID, Mark]:
-        return await self._read(marks_of, list(jobs))
+        return await self._read(self._timed_marks, list(jobs))
+
+    def _timed_marks(self, jobs: list[UUID]) -> Mapping[UUID, Mark]:
+        began = thread_time()
+        found = marks_of(jobs)
+        self.marks_took_s = thread_time() - began
+        return found
 
     async def places(self, jobs: Collection[UUID]) -> Mapping[UUID, bytes]:
         """Of those that wait."""

@@ -29,7 +29,8 @@ from foldline.waiting.watch import Watch
 
 log = logging.getLogger(__name__)
 
-BEAT_S = 0.5  # between two readings while there is no news
+BEAT_S = 0.7  # between two readings while there is no news
+SOON_S = 0.1  # after one that found a change
 SAFETY_S = 5.0  # and while there is
 MOST_OF_TIME = 0.05  # that readings take, however many wait
 KEYS_S = 2.0
@@ -162,27 +163,31 @@ class Room:
             self._tasks = [asyncio.create_task(_keep(beat)) for beat in beats]
 
     async def _look_again(self) -> None:
-        """Wake those whose job has another mark than they know."""
-        took_s = 0.0
+        """Wake those whose job has another mark than they know. Changes come in bursts: after one
+        the next look is soon."""
+        pace_s = BEAT_S
         while True:
-            pace_s = min(SAFETY_S, max(BEAT_S, took_s / MOST_OF_TIME))
             with suppress(TimeoutError):
                 async with asyncio.timeout(SAFETY_S if self._hearing.up else pace_s):
                     await self._look_now.wait()
             self._look_now.clear()
             await self._anybody.wait()
-            began = monotonic()
+            pace_s = BEAT_S
             with suppress(Unanswered):
-                self._compare(await self.reads.marks(self._watches))
-                took_s = monotonic() - began
+                if self._compare(await self.reads.marks(self._watches)):
+                    pace_s = SOON_S
+                pace_s = min(SAFETY_S, max(pace_s, self.reads.marks_took_s / MOST_OF_TIME))
 
-    def _compare(self, marks: Mapping[UUID, Mark]) -> None:
+    def _compare(self, marks: Mapping[UUID, Mark]) -> bool:
+        """Whether anybody was woken."""
+        woken = False
         for job_id, watches in self._watches.items():
-            mark = marks.get(job_id)
+            tag = marks[job_id].tag if job_id in marks else ""
             for watch in watches:
-                known = watch.known.get(job_id)
-                if known is not None and known != (mark.tag if mark else ""):
+                if watch.known.get(job_id, tag) != tag:
                     watch.wake(job_id)
+                    woken = True
+        return woken
 
     async def _look_at_keys(self) -> None:
         """Wake those whose key has ended."""
