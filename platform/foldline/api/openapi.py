@@ -37,6 +37,42 @@ FILE_NAME = OpenApiParameter(
 )
 _SESSION = OpenApiParameter("session", _ANY_TEXT, description="Only jobs of this session.")
 _MODEL = OpenApiParameter("model", _ANY_TEXT, description="Only jobs of this model.")
+WAIT = OpenApiParameter(
+    "wait",
+    {"type": "integer", "minimum": 1, "maximum": 50},
+    description="Seconds to wait at most for the job to change.",
+)
+IF_NONE_MATCH = OpenApiParameter(
+    "If-None-Match",
+    location=OpenApiParameter.HEADER,
+    description="The `ETag` of the answer you have. Unchanged is 304; with `wait`, only when the"
+    " time is over.",
+)
+ETAG = OpenApiParameter(
+    "ETag",
+    location=OpenApiParameter.HEADER,
+    response=(200, 304),
+    description="Changes when the job does.",
+)
+APPLIED = OpenApiParameter(
+    "Preference-Applied",
+    location=OpenApiParameter.HEADER,
+    response=(200, 202),
+    description="`wait=n`, when the answer waited.",
+)
+PREFER = OpenApiParameter(
+    "Prefer",
+    location=OpenApiParameter.HEADER,
+    description="`wait=n` (RFC 7240): up to n seconds, at most 50, for the end of the job. When it"
+    " comes in time the answer is that of `GET …/result`, else 202. `Preference-Applied` tells that"
+    " it was waited for.",
+)
+LAST_EVENT_ID = OpenApiParameter(
+    "Last-Event-ID",
+    location=OpenApiParameter.HEADER,
+    description="The `id` of the last event you have; the stream goes on after it.",
+)
+UNCHANGED = OpenApiResponse(description="Nothing has changed since the `ETag` you have.")
 JOB_FILTERS = (
     _SESSION,
     OpenApiParameter("state", enum=list(get_args(States)), description="Only jobs in this state."),
