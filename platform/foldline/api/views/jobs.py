@@ -86,7 +86,7 @@ class ResultView(ApiView):
             raise JobNotFinished(retry_after_s=wait)
         if found.state == State.SUCCEEDED:
             return Response(result_body(found))
-        told = {**error_body(found.error or {}), "request_id": request_id(request._request)}
+        told = {**error_body(found), "request_id": request_id(request._request)}
         return problems.respond(told)
 
 
