@@ -220,6 +220,15 @@ class ArtifactNotFound(FoldlineError):
     suggested_action = "Upload the file at /v1/artifacts and use the id it gets."
 
 
+class ErrorCodeNotFound(FoldlineError):
+    """No error has this code."""
+
+    code = "error_code_not_found"
+    status = 404
+    title = "Unknown error code"
+    suggested_action = "List the codes at /v1/errors."
+
+
 class MethodNotAllowed(FoldlineError):
     """This address does not take this method."""
 

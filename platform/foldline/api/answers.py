@@ -302,6 +302,30 @@ class Problem(BaseModel):
     request_id: str | None = None
 
 
+class CataloguedError(Answer):
+    """What a code means, wherever it comes up."""
+
+    type: str = Field(examples=["/v1/errors/invalid_input"])
+    code: str
+    title: str
+    status: int = Field(description="Of HTTP; for a failed job, that of its result's address.")
+    fault: Literal["caller", "platform", "model"]
+    retryable: bool = Field(description="Whether sending the very same again may help.")
+    suggested_action: str
+    names_alternatives: bool = Field(description="Whether another model may serve the call.")
+    description: str
+
+
+class CataloguedFinding(Answer):
+    code: str
+    description: str
+
+
+class ErrorCatalogue(Answer):
+    errors: list[CataloguedError]
+    findings: list[CataloguedFinding]
+
+
 class Cache(Answer):
     hit: bool = Field(description="The result is that of an equal call that ran before.")
 

@@ -57,10 +57,19 @@ class PriceForm(forms.ModelForm):  # type: ignore[type-arg]  # generic in the st
         return price
 
 
+class AlternativeForm(forms.ModelForm):  # type: ignore[type-arg]  # generic in the stubs only
+    def clean_instead(self) -> Model:
+        instead: Model = self.cleaned_data["instead"]
+        if instead.pk == self.instance.model_id:
+            raise forms.ValidationError("A model is no alternative to itself.")
+        return instead
+
+
 class AlternativeInline(TabularInline):
     """What is offered where this model cannot serve a call, before others of its family."""
 
     model = Alternative
+    form = AlternativeForm
     fk_name = "model"
     fields = ["place", "instead", "why"]
     extra = 0

@@ -48,9 +48,7 @@ class Alternative(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["model", "instead"], name="alternative_once"),
             models.CheckConstraint(
-                condition=~Q(model=models.F("instead")),
-                name="alternative_is_another",
-                violation_error_message="A model is no alternative to itself.",
+                condition=~Q(model=models.F("instead")), name="alternative_is_another"
             ),
         ]
         ordering = ["place", "id"]

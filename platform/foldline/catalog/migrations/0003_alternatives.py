@@ -22,7 +22,7 @@ class Migration(migrations.Migration):
             ],
             options={
                 'ordering': ['place', 'id'],
-                'constraints': [models.UniqueConstraint(fields=('model', 'instead'), name='alternative_once'), models.CheckConstraint(condition=models.Q(('model', models.F('instead')), _negated=True), name='alternative_is_another', violation_error_message='A model is no alternative to itself.')],
+                'constraints': [models.UniqueConstraint(fields=('model', 'instead'), name='alternative_once'), models.CheckConstraint(condition=models.Q(('model', models.F('instead')), _negated=True), name='alternative_is_another')],
             },
         ),
     ]
