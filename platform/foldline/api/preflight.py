@@ -38,25 +38,35 @@ def preflighted(
         return inputs, ()
     try:
         with _copies(files, tenant_id=tenant_id) as paths:
-            told = judged(model, model.compiled.with_artifacts(inputs, paths))
-        return _tidied(model, told, paths)
+            asked = model.compiled.with_artifacts(inputs, paths)
+            told = judged(model, asked)
+        return _tidied(model, asked, told, paths)
     except Skipped as reason:
         message = f"The inputs are checked when the job starts, and not before: {reason}."
         return inputs, [_warning("preflight_skipped", message)]
 
 
-def _tidied(model: LiveModel, told: Told, paths: Mapping[str, str]) -> tuple[Inputs, Warnings]:
+def _tidied(
+    model: LiveModel, asked: Inputs, told: Told, paths: Mapping[str, str]
+) -> tuple[Inputs, Warnings]:
     if told.error is not None:
         raise InvalidInput(told.error.message, errors=[input_finding(told.error.details)])
+    answer = told.inputs or {}
+    if model.compiled.artifacts(answer) != model.compiled.artifacts(asked):
+        raise Skipped("it put other files into the inputs")
     ids = {path: artifact for artifact, path in paths.items()}
-    try:
-        inputs = model.compiled.with_artifacts(told.inputs or {}, ids)
-        json.dumps(inputs, allow_nan=False)
-    except (KeyError, ValueError):
-        raise Skipped("its answer cannot be used") from None
-    if model.compiled.findings(inputs):
+    inputs = model.compiled.with_artifacts(answer, ids)
+    if model.compiled.findings(inputs) or not _is_json(inputs):
         raise Skipped("it made of the inputs what the model does not take")
     return inputs, [_warning(each.code, each.message) for each in told.warnings]
+
+
+def _is_json(inputs: Inputs) -> bool:
+    try:
+        json.dumps(inputs, allow_nan=False)
+    except ValueError:
+        return False
+    return True
 
 
 def _warning(code: str, message: str) -> Mapping[str, str]:

@@ -76,6 +76,7 @@ class Helper:
     """The process of one revision, and whether it is worth asking. Thread-safe."""
 
     def __init__(self, model: LiveModel) -> None:
+        self._name = model.name
         self._command = [
             *(sys.executable, "-I", "-S", str(PROGRAM)),
             *(model.name, model.folder, model.entry, str(settings.PREFLIGHT_S)),
@@ -117,7 +118,8 @@ class Helper:
             if not told.ready:
                 self.close()
                 self._rest_until = time.monotonic() + REST_S
-                raise Skipped(f"it cannot be asked: {told.reason}")
+                log.warning("no preflight", extra={"model": self._name, "reason": told.reason})
+                raise Skipped("it cannot be asked")
         self._channel.settimeout(_left(until))
         self._channel.sendall(json.dumps({"inputs": inputs}).encode() + b"\n")
         return self._line(until)
@@ -155,7 +157,7 @@ class Helper:
     def _note_failure(self, reason: str) -> None:
         self.close()
         self._failures += 1
-        log.warning("preflight failed", extra={"model": self._command[4], "reason": reason})
+        log.warning("preflight failed", extra={"model": self._name, "reason": reason})
         if self._failures >= FAILURES:
             self._failures = 0
             self._rest_until = time.monotonic() + REST_S

@@ -92,13 +92,13 @@ def _of(revision: Revision) -> LiveModel:
         revision_id=revision.pk,
         price=revision.model.price,
         compiled=_compile(revision),
-        entry=revision.manifest["entry"],
         preflight=bool(revision.manifest.get("preflight")),
         **{name: getattr(revision, name) for name in _COLUMNS},
-        **{name: revision.manifest.get(name, "") for name in ("family", "licence", "version")},
+        **{name: revision.manifest.get(name, "") for name in _OF_MANIFEST},
     )
 
 
+_OF_MANIFEST = ("family", "licence", "version", "entry")
 _COLUMNS = (
     "number",
     "title",
