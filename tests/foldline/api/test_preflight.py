@@ -82,17 +82,21 @@ LOWER = """
 """
 
 
+def write_plugin(folder: Path, *, code: str) -> None:
+    folder.mkdir(parents=True)
+    (folder / "manifest.toml").write_text(MANIFEST)
+    (folder / "plugin.py").write_text(code)
+    (folder / "input.schema.json").write_text(json.dumps(SCHEMA))
+    (folder / "output.schema.json").write_text('{"type": "object"}')
+
+
 @pytest.fixture
 def plugin(tmp_path: Path, live_revision: MakeLive) -> Callable[[str], Revision]:
     """Make the model `echo` live, whose preflight is this code."""
 
     def make(body: str, *, code: str = CODE) -> Revision:
         folder = tmp_path / "plugins" / "echo"
-        folder.mkdir(parents=True)
-        (folder / "manifest.toml").write_text(MANIFEST)
-        (folder / "plugin.py").write_text(code.format(body=body))
-        (folder / "input.schema.json").write_text(json.dumps(SCHEMA))
-        (folder / "output.schema.json").write_text('{"type": "object"}')
+        write_plugin(folder, code=code.format(body=body))
         return live_revision(folder=folder)
 
     return make
