@@ -12,6 +12,7 @@ from foldline.errors import InvalidRequest, finding, pointer
 
 MOST_SEED = 2**63 - 1
 MOST_DEADLINE_S = 7 * 24 * 3600
+MOST_NEXT = 8
 
 _IDEMPOTENCY_KEY = re.compile(r"[\x20-\x7e]{1,255}")
 _TRACEPARENT = re.compile(r"00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
@@ -24,6 +25,8 @@ _SAID = {
     "float_type": ("wrong_type", "a number"),
     "string_type": ("wrong_type", "a text"),
     "dict_type": ("wrong_type", "an object"),
+    "list_type": ("wrong_type", "a list"),
+    "too_long": ("too_many_items", "at most {max_length} items"),
     "bool_type": ("wrong_type", "true or false"),
     "literal_error": ("not_allowed", "{expected}"),
     "greater_than": ("too_small", "more than {gt}"),
@@ -91,6 +94,19 @@ class SubmitBody(BaseModel):
         default=False,
         description="Compute it anew, even if an equal call is running or was answered before.",
     )
+    next: list[str] = Field(
+        default=[],
+        max_length=MOST_NEXT,
+        description="Models you mean to call with the result. They may be loaded ahead of time;"
+        " nothing else follows from it.",
+    )
+    on_unavailable: Literal["fail", "suggest", "switch"] | None = Field(
+        default=None,
+        description="What to do when the model is retired, paused, keeps crashing or has no"
+        " workers: `fail` refuses the call at once, `suggest` as well and names alternatives,"
+        " `switch` gives it to the first alternative that takes it and says so in `warnings`."
+        " Without it the call waits.",
+    )
 
 
 def submit_body(payload: Mapping[str, Any]) -> SubmitBody:
@@ -114,10 +130,13 @@ def submit_body(payload: Mapping[str, Any]) -> SubmitBody:
 
 
 def idempotency_key(headers: Mapping[str, Any]) -> str:
-    """The header `Idempotency-Key`, or "" without one. Raises InvalidRequest."""
+    """The header `Idempotency-Key`, or "" without one; a quoted key is its content. Raises
+    InvalidRequest."""
     key = headers.get("HTTP_IDEMPOTENCY_KEY")
     if key is None:
         return ""
+    if len(key) > 1 and key[0] == key[-1] == '"':  # as the draft writes it: a string, quoted
+        key = key[1:-1]
     if not _IDEMPOTENCY_KEY.fullmatch(key) or not key.strip():
         raise InvalidRequest(
             "The header Idempotency-Key cannot be used.",

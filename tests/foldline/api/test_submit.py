@@ -272,7 +272,28 @@ class TestIdempotency:
         assert theirs["id"] != first["id"]
         assert theirs["fingerprint"] != first["fingerprint"]
 
-    @pytest.mark.parametrize("key", ["", " ", "x" * 256, "a\tb", "ключ"])
+    def test_a_quoted_key_is_its_content(self, submit: Submit) -> None:
+        key = "8e03978e-40d5-43e8-bc93-6894a57f9324"
+        first = submit(Idempotency_Key=f'"{key}"')
+        again = submit(Idempotency_Key=key)
+        assert json.loads(again.content)["id"] == json.loads(first.content)["id"]
+        assert Job.objects.get().idempotency_key == key
+
+    def test_a_key_of_255_characters_is_taken(self, submit: Submit) -> None:
+        assert submit(Idempotency_Key="x" * 255).status_code == 202
+        assert submit(Idempotency_Key=f'"{"y" * 255}"').status_code == 202
+
+    def test_the_same_payload_for_another_model_is_another_payload(
+        self, submit: Submit, live_revision: MakeLive
+    ) -> None:
+        live_revision(name="other")
+        submit(Idempotency_Key="k")
+        answer = submit(model="other", Idempotency_Key="k")
+        assert (answer.status_code, problem(answer)["code"]) == (422, "idempotency_key_reused")
+
+    @pytest.mark.parametrize(
+        "key", ["", " ", "x" * 256, "a\tb", "ключ", "\x7f", '""', '" "', f'"{"x" * 256}"']
+    )
     def test_an_unusable_key_is_a_400(self, submit: Submit, key: str) -> None:
         answer = submit(Idempotency_Key=key)
         assert answer.status_code == 400
@@ -305,8 +326,32 @@ class TestFiles:
         assert same == again != changed
 
     @pytest.mark.parametrize(
-        "name", ["nonsense", "0199d3b4-0000-7000-8000-000000000000", "../../etc/passwd", ""]
+        "name",
+        [
+            "/etc/passwd",
+            "../../x",
+            "./1ogx.mol2",
+            "C:\\x",
+            "~/x",
+            "a.pdb",
+            "https://x.org/a",
+            "file:a",
+        ],
     )
+    def test_a_path_is_never_an_input(self, submit: Submit, name: str) -> None:
+        answer = submit({"inputs": {"sequence": "EVQ", "template": name}})
+        assert answer.status_code == 422
+        assert pointers(answer) == [("/inputs/template", "path_not_allowed")]
+
+    def test_an_id_in_other_letters_is_the_same_file(self, submit: Submit, api: Client) -> None:
+        artifact = self.upload(api)["id"]
+        ids = [artifact, artifact.upper(), artifact.replace("-", "")]
+        bodies = [{"inputs": {"sequence": "EVQ", "template": each}} for each in ids]
+        answers = [submit(body) for body in bodies]
+        assert {answer.status_code for answer in answers} == {202}
+        assert len({json.loads(answer.content)["fingerprint"] for answer in answers}) == 1
+
+    @pytest.mark.parametrize("name", ["nonsense", "0199d3b4-0000-7000-8000-000000000000", ""])
     def test_a_file_that_is_not_there_is_a_422(self, submit: Submit, name: str) -> None:
         answer = submit({"inputs": {"sequence": "EVQ", "template": name}})
         assert answer.status_code == 422
