@@ -21,6 +21,22 @@ IDEMPOTENCY_KEY = OpenApiParameter(
     description="1 to 255 printable ASCII characters. The same key and payload give the same"
     " job; another payload is refused.",
 )
+BATCH_KEY = OpenApiParameter(
+    "Idempotency-Key",
+    location=OpenApiParameter.HEADER,
+    description="1 to 255 printable ASCII characters, for the whole batch. The same key and payload"
+    " give the same batch; another payload is refused.",
+)
+BATCH_WAIT = (
+    OpenApiParameter(
+        "wait",
+        enum=["any", "all"],
+        description="Answer once any further job, or all jobs, have ended, or the time is over.",
+    ),
+    OpenApiParameter(
+        "timeout_s", OpenApiTypes.INT, description="Seconds to wait at most, 0 to 50; with `wait`."
+    ),
+)
 FILE_NAME = OpenApiParameter(
     "name", description="A name for saving the file: 1 to 128 characters without / and \\."
 )
