@@ -182,15 +182,15 @@ def _insert_sqlite(submission: Submission, job_id: UUID) -> _Written | None:
             refuse_exceeded(submission, use)
         # Not before here: the transaction has begun by waiting for the one writer before it.
         now = datetime.now(UTC)
-        start_by, deadline = bounds_of(submission, now=now)
-        values = values_for_sqlite(submission, job_id, now=now)
+        times = times_of(submission, now=now)
+        values = values_for_sqlite(submission, job_id, times=times)
         cursor.execute(statements.AHEAD, values)
         (ahead,) = cursor.fetchone()
         cursor.execute(statements.INSERT, values)
         if not cursor.rowcount:
             return None
         cursor.execute(statements.EVENT, values)
-    return _Written(now, start_by, deadline, ahead, use)
+    return _Written(now, times["start_by"], times["deadline"], ahead, use)
 
 
 def counted(submission: Submission, limits: Limits) -> Use:
@@ -218,21 +218,21 @@ def refuse_exceeded(submission: Submission, use: Use, *, names: Collection[str] 
         )
 
 
-def bounds_of(submission: Submission, *, now: datetime) -> tuple[datetime | None, datetime | None]:
-    """By when it must have started, and must be done, if it is accepted now."""
+def times_of(submission: Submission, *, now: datetime) -> dict[str, datetime | None]:
+    """The times of a job that is accepted now, by column."""
     deadline = _after(now, submission.deadline_s)
     bounds = [t for t in (_after(now, submission.start_within_s), deadline) if t]
-    return min(bounds, default=None), deadline
+    return {"created_at": now, "start_by": min(bounds, default=None), "deadline": deadline}
 
 
 def _after(now: datetime, seconds: float | None) -> datetime | None:
     return None if seconds is None else now + timedelta(seconds=seconds)
 
 
-def values_for_sqlite(submission: Submission, job_id: UUID, *, now: datetime) -> dict[str, Value]:
+def values_for_sqlite(
+    submission: Submission, job_id: UUID, *, times: Mapping[str, Value]
+) -> dict[str, Value]:
     """The row's values and times, as SQLite keeps them."""
-    start_by, deadline = bounds_of(submission, now=now)
-    times: dict[str, Value] = {"created_at": now, "start_by": start_by, "deadline": deadline}
     named = {**values_of(submission, job_id), **times}
     return {name: _for_sqlite(value) for name, value in named.items()}
 

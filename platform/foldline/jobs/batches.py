@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from uuid import UUID
@@ -21,7 +21,7 @@ from foldline.errors import (
 from foldline.ids import uuid7
 from foldline.jobs import selectors, services, tickets
 from foldline.jobs.admission import Submission, Submitted
-from foldline.jobs.bulk import admit_all
+from foldline.jobs.bulk import admit_all, turn
 from foldline.jobs.models import Batch
 
 MOST_JOBS = 100
@@ -104,7 +104,9 @@ def _accepted(call: BatchSubmission) -> SubmittedBatch:
     admitted = admit_all(
         {job_id: item for job_id, item in calls.items() if isinstance(item, Submission)}
     )
-    outcomes = [admitted.get(job_id) or _alone(item) for job_id, item in calls.items()]
+    rest = {job_id: item for job_id, item in calls.items() if job_id not in admitted}
+    became = {**admitted, **_one_by_one(rest)}
+    outcomes = [became[job_id] for job_id in calls]
     if all(isinstance(outcome, QuotaExceeded) for outcome in outcomes):
         raise outcomes[0]  # type: ignore[misc]  # all are exceptions
     if len(admitted) < len(calls):
@@ -119,15 +121,19 @@ def _accepted(call: BatchSubmission) -> SubmittedBatch:
     return SubmittedBatch(batch=batch, outcomes=outcomes)
 
 
-def _alone(item: Submission | FoldlineError) -> Outcome:
-    """What becomes of a call that did not go plainly: an earlier job, an equal call's answer,
+def _one_by_one(items: Mapping[UUID, Submission | FoldlineError]) -> dict[UUID, Outcome]:
+    """What becomes of the calls that did not go plainly: an earlier job, an equal call's answer,
     a place after all, or a refusal."""
-    if isinstance(item, FoldlineError):
-        return item
-    try:
-        return services.accept(item)
-    except FoldlineError as refusal:
-        return refusal
+    became: dict[UUID, Outcome] = {
+        place: item for place, item in items.items() if isinstance(item, FoldlineError)
+    }
+    calls = {place: item for place, item in items.items() if isinstance(item, Submission)}
+    for place in sorted(calls, key=lambda place: turn(calls[place])):
+        try:
+            became[place] = services.accept(calls[place])
+        except FoldlineError as refusal:
+            became[place] = refusal
+    return became
 
 
 def _write(call: BatchSubmission, job_ids: Sequence[UUID]) -> Batch:

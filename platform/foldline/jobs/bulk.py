@@ -22,15 +22,15 @@ from foldline.jobs import statements
 from foldline.jobs.admission import (
     Submission,
     Submitted,
-    bounds_of,
     counted,
     input_links,
+    times_of,
     values_for_sqlite,
     values_of,
 )
 from foldline.jobs.failing import refuse_repeated
 from foldline.jobs.limits import Pair, Use, exceeded, is_counted, owes_ticket, refuse_forbidden
-from foldline.jobs.models import JobArtifact
+from foldline.jobs.models import Job, JobArtifact
 from foldline.jobs.states import State
 from foldline.scheduling.fairness import DEFAULT_ESTIMATE_GPU_S
 from foldline.scheduling.walk import COUNTED_AHEAD
@@ -71,6 +71,15 @@ def _chosen(calls: Calls) -> dict[UUID, bool]:
                 chosen[job_id] = owes
                 keys |= {call.idempotency_key} - {""}
     return chosen
+
+
+def turn(call: Submission) -> tuple[str, str]:
+    """In which order the calls of a request take their places. It is the same in every request:
+    else two with the same calls could each hold what the other waits for. Limits are under a
+    lock that admits one request at a time; there the calls stay in the order they came in."""
+    if call.limits is not None and is_counted(call.limits):
+        return "", ""
+    return call.idempotency_key, call.fingerprint
 
 
 def _may(call: Submission) -> bool:
@@ -178,13 +187,10 @@ def _submitted(job_id: UUID, times: Times, *, ahead: int, owes: bool) -> Submitt
 
 
 def _write(calls: Calls) -> Mapping[UUID, Times]:
-    """The jobs that were written, with their times; those whose place is taken are not.
-
-    In the order of their fingerprints: two requests with the same calls never wait for each other.
-    """
+    """The jobs that were written, with their times; those whose place is taken are not."""
     if not calls:
         return {}
-    ordered = dict(sorted(calls.items(), key=lambda each: each[1].fingerprint))
+    ordered = dict(sorted(calls.items(), key=lambda each: turn(each[1])))
     insert = _insert_postgres if connection.vendor == "postgresql" else _insert_sqlite
     written = insert(ordered)
     JobArtifact.objects.bulk_create(
@@ -210,19 +216,17 @@ def _document(call: Submission, job_id: UUID) -> dict[str, Any]:
 
 def _insert_sqlite(calls: Calls) -> Mapping[UUID, Times]:
     now = datetime.now(UTC)
-    rows = [values_for_sqlite(call, job_id, now=now) for job_id, call in calls.items()]
+    times = {job_id: times_of(call, now=now) for job_id, call in calls.items()}
+    rows = {
+        job_id: values_for_sqlite(call, job_id, times=times[job_id])
+        for job_id, call in calls.items()
+    }
     with connection.cursor() as cursor:
-        cursor.executemany(statements.INSERT, rows)
+        cursor.executemany(statements.INSERT, list(rows.values()))
         if cursor.rowcount < len(rows):
-            marks = ", ".join(["%s"] * len(rows))
-            cursor.execute(
-                f"select id from jobs_job where id in ({marks})",  # noqa: S608 - marks
-                [row["id"] for row in rows],
-            )
-            there = {job_id for (job_id,) in cursor.fetchall()}
-            rows = [row for row in rows if row["id"] in there]
-        cursor.executemany(
-            statements.EVENT, [{name: row[name] for name in ("id", "created_at")} for row in rows]
-        )
-    ids = [UUID(str(row["id"])) for row in rows]
-    return {job_id: (now, *bounds_of(calls[job_id], now=now)) for job_id in ids}
+            there = set(Job.objects.filter(id__in=list(rows)).values_list("id", flat=True))
+            rows = {job_id: row for job_id, row in rows.items() if job_id in there}
+        if rows:
+            events = [{name: row[name] for name in ("id", "created_at")} for row in rows.values()]
+            cursor.executemany(statements.EVENT, events)
+    return {job_id: (now, times[job_id]["start_by"], times[job_id]["deadline"]) for job_id in rows}
