@@ -21,6 +21,7 @@ from foldline.jobs import counting, statements
 from foldline.jobs.limits import COUNTED, Use, exceeded, is_counted, owes_ticket, refuse_forbidden
 from foldline.jobs.models import Job, JobArtifact
 from foldline.jobs.states import State
+from foldline.jobs.turns import in_turn
 from foldline.tenants.quotas import Limits
 
 
@@ -175,7 +176,7 @@ def _insert_counted(
 
 
 def _insert_sqlite(submission: Submission, job_id: UUID) -> _Written | None:
-    with transaction.atomic(), connection.cursor() as cursor:
+    with in_turn(), transaction.atomic(), connection.cursor() as cursor:
         use = None
         if submission.limits is not None and is_counted(submission.limits):
             use = counted(submission, submission.limits)

@@ -23,6 +23,7 @@ from foldline.jobs import selectors, services, tickets
 from foldline.jobs.admission import Submission, Submitted
 from foldline.jobs.bulk import admit_all, turn
 from foldline.jobs.models import Batch
+from foldline.jobs.turns import in_turn
 
 MOST_JOBS = 100
 TRIES = 3
@@ -77,7 +78,7 @@ def submit(call: BatchSubmission) -> SubmittedBatch:
     """
     for left in reversed(range(TRIES)):
         try:
-            with transaction.atomic():
+            with in_turn(), transaction.atomic():
                 return _accepted(call)
         except IntegrityError:
             # Another request with the same key was faster.
