@@ -7,6 +7,7 @@ from foldline.api.views.batches import BatchesView, BatchView, CancelBatchView
 from foldline.api.views.calibration import CalibrationView
 from foldline.api.views.document import DocumentView
 from foldline.api.views.estimate import EstimateView
+from foldline.api.views.events import EventsView
 from foldline.api.views.jobs import CancelView, JobsView, JobView, ResultView
 from foldline.api.views.models import ModelsView, ModelView
 from foldline.api.views.submit import SubmitView
@@ -20,6 +21,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("batches/<str:batch>", BatchView.as_view(), name="batch"),
     path("batches/<str:batch>/cancel", CancelBatchView.as_view(), name="cancel_batch"),
     path("jobs/<str:job>", JobView.as_view(), name="job"),
+    path("jobs/<str:job>/events", EventsView.as_view(), name="events"),
     path("jobs/<str:job>/result", ResultView.as_view(), name="result"),
     path("jobs/<str:job>/cancel", CancelView.as_view(), name="cancel"),
     path("jobs", JobsView.as_view(), name="jobs"),
