@@ -56,6 +56,8 @@ class FoldlineError(Exception):
     retryable: ClassVar[bool] = False
     fault: ClassVar[Fault] = "caller"
     suggested_action: ClassVar[str] = ""
+    elsewhere: ClassVar[bool] = False
+    """Whether another model may serve the call: the problem then names alternatives."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -70,11 +72,16 @@ class FoldlineError(Exception):
         retry_after_s: int | None = None,
         **extra: Any,
     ) -> None:
-        self.message = message or " ".join((type(self).__doc__ or "").split())
+        self.message = message or self.description()
         super().__init__(self.message)
         self.errors = list(errors)
         self.retry_after_s = retry_after_s
         self.extra = extra
+
+    @classmethod
+    def description(cls) -> str:
+        """What has happened, in general: the docstring on one line."""
+        return " ".join((cls.__doc__ or "").split())
 
 
 def problem(error: FoldlineError, request_id: str) -> Problem:
@@ -192,6 +199,7 @@ class ModelNotFound(FoldlineError):
     status = 404
     title = "Unknown model"
     suggested_action = "List the models at /v1/models."
+    elsewhere = True
 
 
 class JobNotFound(FoldlineError):
@@ -219,6 +227,15 @@ class ArtifactNotFound(FoldlineError):
     status = 404
     title = "Unknown artifact"
     suggested_action = "Upload the file at /v1/artifacts and use the id it gets."
+
+
+class ErrorCodeNotFound(FoldlineError):
+    """No error has this code."""
+
+    code = "error_code_not_found"
+    status = 404
+    title = "Unknown error code"
+    suggested_action = "List the codes at /v1/errors."
 
 
 class MethodNotAllowed(FoldlineError):
@@ -265,6 +282,7 @@ class ModelRetired(FoldlineError):
     status = 410
     title = "Model retired"
     suggested_action = "Choose another model from /v1/models."
+    elsewhere = True
 
 
 class LengthRequired(FoldlineError):
@@ -392,6 +410,7 @@ class QuotaExceeded(_OverQuota):
     title = "Quota exceeded"
     retryable = True
     suggested_action = "Send it again after `retry_after_s` seconds; `limit` tells which limit."
+    elsewhere = True
 
 
 class QuotaForbids(_OverQuota):
@@ -401,6 +420,7 @@ class QuotaForbids(_OverQuota):
     status = 403
     title = "Not allowed by the quota"
     suggested_action = "Ask for less, or ask an administrator to raise what `limit` names."
+    elsewhere = True
 
 
 class RepeatFailure(FoldlineError):
@@ -460,6 +480,18 @@ class DatabaseUnavailable(FoldlineError):
     suggested_action = "Repeat the request, with the same idempotency key, after `retry_after_s`."
 
 
+class ModelUnavailable(FoldlineError):
+    """The model takes no work at the moment, and the call was not to wait for it."""
+
+    code = "model_unavailable"
+    status = 503
+    title = "Model unavailable"
+    retryable = True
+    fault = "platform"
+    suggested_action = "Try again after `retry_after_s`, choose another model, or let it wait."
+    elsewhere = True
+
+
 class Storage(FoldlineError):
     """The store of files does not answer at the moment."""
 
@@ -514,6 +546,7 @@ class GpuOutOfMemory(JobFailure):
     code = "gpu_oom"
     title = "Out of GPU memory"
     suggested_action = "Send a smaller input."
+    elsewhere = True
 
 
 class HostOutOfMemory(JobFailure):
@@ -522,6 +555,7 @@ class HostOutOfMemory(JobFailure):
     code = "host_oom"
     title = "Out of memory"
     suggested_action = "Send a smaller input."
+    elsewhere = True
 
 
 class DependencyUnavailable(JobFailure):
@@ -532,6 +566,7 @@ class DependencyUnavailable(JobFailure):
     retryable = True
     fault = "platform"
     suggested_action = "Submit it again later."
+    elsewhere = True
 
 
 class Broker(JobFailure):
@@ -560,6 +595,7 @@ class Poison(JobFailure):
     code = "poison"
     title = "Given up after several attempts"
     suggested_action = "Report it to an administrator; `details.cause` tells the last failure."
+    elsewhere = True
 
 
 class ModelError(JobFailure):
@@ -567,6 +603,7 @@ class ModelError(JobFailure):
 
     code = "model_error"
     title = "Model failed"
+    elsewhere = True
 
 
 class ModelOutputInvalid(JobFailure):
@@ -574,6 +611,7 @@ class ModelOutputInvalid(JobFailure):
 
     code = "model_output_invalid"
     title = "Model gave no valid answer"
+    elsewhere = True
 
 
 class OutputTooLarge(JobFailure):
@@ -589,6 +627,7 @@ class PluginCrashed(JobFailure):
 
     code = "plugin_crashed"
     title = "Model crashed"
+    elsewhere = True
 
 
 class PluginExited(JobFailure):
@@ -596,6 +635,7 @@ class PluginExited(JobFailure):
 
     code = "plugin_exited"
     title = "Model exited"
+    elsewhere = True
 
 
 class PluginNoAnswer(JobFailure):
@@ -603,6 +643,7 @@ class PluginNoAnswer(JobFailure):
 
     code = "plugin_no_answer"
     title = "No answer from the model"
+    elsewhere = True
 
 
 class ProtocolBroken(JobFailure):
@@ -610,6 +651,7 @@ class ProtocolBroken(JobFailure):
 
     code = "protocol_broken"
     title = "Unreadable answer from the model"
+    elsewhere = True
 
 
 class WeightsMismatch(JobFailure):
@@ -619,6 +661,7 @@ class WeightsMismatch(JobFailure):
     title = "Wrong weights"
     fault = "platform"
     suggested_action = "Report it to an administrator: the runtime must be installed again."
+    elsewhere = True
 
 
 class LoadFailed(JobFailure):
@@ -629,3 +672,4 @@ class LoadFailed(JobFailure):
     retryable = True
     fault = "platform"
     suggested_action = "Report it to an administrator, or choose another model."
+    elsewhere = True

@@ -5,29 +5,32 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
+from hashlib import blake2b
 from uuid import UUID
 
-from foldline.api.batches import Call
+from foldline.api.batches import Item
 from foldline.api.bodies import Body, accepted_body
 from foldline.api.shown import job_bodies
-from foldline.errors import FoldlineError, JobNotFound, problem
+from foldline.api.submit import Call
+from foldline.errors import JobNotFound, problem
 from foldline.forecasts.reading import prospect_of_new
 from foldline.jobs.admission import Submitted
 from foldline.jobs.batches import SubmittedBatch
+from foldline.jobs.marks import marks_of
 from foldline.jobs.models import Batch
 from foldline.jobs.selectors import jobs_by_id
 from foldline.jobs.states import OPEN, State
 
 
 def accepted_batch_body(
-    accepted: SubmittedBatch, calls: Sequence[Call | FoldlineError], *, request_id: str
+    accepted: SubmittedBatch, items: Sequence[Item], *, request_id: str
 ) -> Body:
     """Of a batch that was accepted a moment ago. Its new jobs are not read back."""
     now = datetime.now(UTC)
     new = {
-        outcome.job_id: _new_body(call, outcome, now=now)
-        for call, outcome in zip(calls, accepted.outcomes, strict=True)
-        if isinstance(call, Call) and isinstance(outcome, Submitted) and outcome.is_new
+        outcome.job_id: _new_body(item, outcome, now=now)
+        for item, outcome in zip(items, accepted.outcomes, strict=True)
+        if isinstance(item, Call) and isinstance(outcome, Submitted) and outcome.is_new
     }
     return _body(accepted.batch, new, request_id=request_id)
 
@@ -35,6 +38,13 @@ def accepted_batch_body(
 def batch_body(batch: Batch, *, request_id: str) -> Body:
     """Of a batch as it stands. A job that has been removed since, as old ones are, is an error."""
     return _body(batch, {}, request_id=request_id)
+
+
+def batch_tag(batch: Batch) -> str:
+    """The batch's `ETag`: it changes whenever one of its jobs does, or is removed."""
+    marks = marks_of([UUID(job) for job in batch.jobs if job])
+    told = sorted((job_id.hex, mark.tag) for job_id, mark in marks.items())
+    return f'"{blake2b(repr(told).encode(), digest_size=8).hexdigest()}"'
 
 
 def _new_body(call: Call, outcome: Submitted, *, now: datetime) -> Body:

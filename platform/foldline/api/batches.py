@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SkipValidation
@@ -16,11 +15,9 @@ from foldline.api.envelope import (
     is_key,
     traceparent,
 )
-from foldline.api.submit import submission
-from foldline.catalog.selectors import LiveModel, live_model
+from foldline.api.submit import Call, call_or_known
 from foldline.errors import FoldlineError, InvalidRequest, ModelNotFound, ModelRetired, finding
-from foldline.jobs.admission import Submission
-from foldline.jobs.batches import MOST_JOBS
+from foldline.jobs.batches import MOST_JOBS, Outcome
 from foldline.tenants.services import Caller
 
 
@@ -81,44 +78,39 @@ class BatchBody(BaseModel):
 _DEFAULTS = tuple(name for name in BatchBody.model_fields if name != "jobs")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Call:
-    """An item that can be submitted, and the model it calls."""
-
-    model: LiveModel
-    submission: Submission
+Item = Call | Outcome
+"""A call that can be submitted, a job that its key named before, or why it is neither."""
 
 
-def calls_of(
-    body: BatchBody, *, caller: Caller, headers: Mapping[str, Any]
-) -> Sequence[Call | FoldlineError]:
-    """What each item is; the error's pointers lead into the body of the whole."""
+def items_of(body: BatchBody, *, caller: Caller, headers: Mapping[str, Any]) -> Sequence[Item]:
+    """What each item is; the pointers of errors lead into the body of the whole."""
     defaults = {name: getattr(body, name) for name in _DEFAULTS if name in body.model_fields_set}
     trace = traceparent(headers)
-    calls: list[Call | FoldlineError] = []
+    items: list[Item] = []
     for index, item in enumerate(body.jobs):
         try:
-            calls.append(_call(item, defaults, caller=caller, trace=trace))
+            items.append(_item(item, defaults, caller=caller, trace=trace))
         except FoldlineError as error:
             error.errors = [
                 {**found, "pointer": f"/jobs/{index}{found['pointer']}"} for found in error.errors
             ]
-            calls.append(error)
-    return calls
+            items.append(error)
+    return items
 
 
-def _call(item: Any, defaults: Mapping[str, Any], *, caller: Caller, trace: str) -> Call:
+def _item(item: Any, defaults: Mapping[str, Any], *, caller: Caller, trace: str) -> Item:
     if not isinstance(item, dict):
         raise InvalidRequest(errors=[finding("", "wrong_type", got=item, expected="an object")])
     payload = {**defaults, **item}
     headers = {"HTTP_TRACEPARENT": trace}
     if (key := payload.pop("idempotency_key", None)) is not None:
         headers["HTTP_IDEMPOTENCY_KEY"] = _key(key)
-    model = _model(payload.pop("model", None), given="model" in item)
-    return Call(
-        model=model,
-        submission=submission(caller=caller, model=model, payload=payload, headers=headers),
-    )
+    name = _name(payload.pop("model", None), given="model" in item)
+    try:
+        return call_or_known(caller=caller, name=name, payload=payload, headers=headers)
+    except (ModelNotFound, ModelRetired) as error:
+        error.errors = [finding("/model", "unknown_model", got=name)]
+        raise
 
 
 def _key(key: object) -> str:
@@ -130,16 +122,11 @@ def _key(key: object) -> str:
     )
 
 
-def _model(name: object, *, given: bool) -> LiveModel:
-    if not isinstance(name, str):
-        code = "wrong_type" if given else "missing_field"
-        got = name if given else ""
-        raise InvalidRequest(errors=[finding("/model", code, got=got, expected="a model's name")])
-    try:
-        return live_model(name)
-    except (ModelNotFound, ModelRetired) as error:
-        error.errors = [finding("/model", error.code, got=name)]
-        raise
+def _name(name: object, *, given: bool) -> str:
+    if isinstance(name, str):
+        return name
+    code, got = ("wrong_type", name) if given else ("missing_field", "")
+    raise InvalidRequest(errors=[finding("/model", code, got=got, expected="a model's name")])
 
 
 def read_batch(payload: Mapping[str, Any]) -> BatchBody:

@@ -14,6 +14,7 @@ Body = TypeVar("Body", bound=BaseModel)
 
 MOST_SEED = 2**63 - 1
 MOST_DEADLINE_S = 7 * 24 * 3600
+MOST_NEXT = 8
 
 _IDEMPOTENCY_KEY = re.compile(r"[\x20-\x7e]{1,255}")
 _TRACEPARENT = re.compile(r"00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
@@ -99,6 +100,19 @@ class SubmitBody(BaseModel):
         default=False,
         description="Compute it anew, even if an equal call is running or was answered before.",
     )
+    next: list[str] = Field(
+        default=[],
+        max_length=MOST_NEXT,
+        description="Models you mean to call with the result. They may be loaded ahead of time;"
+        " nothing else follows from it.",
+    )
+    on_unavailable: Literal["fail", "suggest", "switch"] | None = Field(
+        default=None,
+        description="What to do when the model is retired, paused, keeps crashing or has no"
+        " workers: `fail` refuses the call at once, `suggest` as well and names alternatives,"
+        " `switch` gives it to the first alternative that takes it and says so in `warnings`."
+        " Without it the call waits.",
+    )
 
 
 def checked(kind: type[Body], payload: Mapping[str, Any]) -> Body:
@@ -128,10 +142,13 @@ def submit_body(payload: Mapping[str, Any]) -> SubmitBody:
 
 
 def idempotency_key(headers: Mapping[str, Any]) -> str:
-    """The header `Idempotency-Key`, or "" without one. Raises InvalidRequest."""
+    """The header `Idempotency-Key`, or "" without one; a quoted key is its content. Raises
+    InvalidRequest."""
     key = headers.get("HTTP_IDEMPOTENCY_KEY")
     if key is None:
         return ""
+    if len(key) > 1 and key[0] == key[-1] == '"':  # as the draft writes it: a string, quoted
+        key = key[1:-1]
     if not is_key(key):
         raise InvalidRequest(
             "The header Idempotency-Key cannot be used.",

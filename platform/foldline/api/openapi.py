@@ -31,10 +31,12 @@ BATCH_WAIT = (
     OpenApiParameter(
         "wait",
         enum=["any", "all"],
-        description="Answer once any further job, or all jobs, have ended, or the time is over.",
+        description="Answer once any of the open jobs has ended, or all have, or the time is over.",
     ),
     OpenApiParameter(
-        "timeout_s", OpenApiTypes.INT, description="Seconds to wait at most, 0 to 50; with `wait`."
+        "timeout_s",
+        {"type": "integer", "minimum": 1, "maximum": 50},
+        description="With `wait`: seconds to wait at most, 50 without it.",
     ),
 )
 FILE_NAME = OpenApiParameter(

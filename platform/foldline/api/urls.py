@@ -6,6 +6,7 @@ from foldline.api.views.artifacts import ArtifactView, ContentView, UploadView
 from foldline.api.views.batches import BatchesView, BatchView, CancelBatchView
 from foldline.api.views.calibration import CalibrationView
 from foldline.api.views.document import DocumentView
+from foldline.api.views.errors import ErrorsView, ErrorView
 from foldline.api.views.estimate import EstimateView
 from foldline.api.views.events import EventsView
 from foldline.api.views.jobs import CancelView, JobsView, JobView, ResultView
@@ -30,6 +31,8 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("artifacts", UploadView.as_view(), name="upload"),
     path("artifacts/<str:artifact>", ArtifactView.as_view(), name="artifact"),
     path("artifacts/<str:artifact>/content", ContentView.as_view(), name="content"),
+    path("errors", ErrorsView.as_view(), name="errors"),
+    path("errors/<str:code>", ErrorView.as_view(), name="error"),
     path("usage", UsageView.as_view(), name="usage"),
     path("calibration", CalibrationView.as_view(), name="calibration"),
     path("openapi.json", DocumentView.as_view(), name="openapi"),

@@ -293,14 +293,21 @@ def replay(submission: Submission) -> Submitted | None:
 
     Raises IdempotencyKeyReused when the key came with another payload then.
     """
-    if not submission.idempotency_key:
+    return replayed(
+        tenant_id=submission.tenant_id,
+        idempotency_key=submission.idempotency_key,
+        payload_digest=submission.payload_digest,
+    )
+
+
+def replayed(*, tenant_id: UUID, idempotency_key: str, payload_digest: str) -> Submitted | None:
+    """The same for a call that has come no further than its key."""
+    if not idempotency_key:
         return None
-    job = Job.objects.filter(
-        tenant_id=submission.tenant_id, idempotency_key=submission.idempotency_key
-    ).first()
+    job = Job.objects.filter(tenant_id=tenant_id, idempotency_key=idempotency_key).first()
     if job is None:
         return None
-    if job.payload_digest != submission.payload_digest:
+    if job.payload_digest != payload_digest:
         raise IdempotencyKeyReused
     return replace(submitted(job), replayed=True)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from uuid import UUID
@@ -34,15 +34,17 @@ Outcome = Submitted | FoldlineError
 
 @dataclass(frozen=True, kw_only=True)
 class BatchSubmission:
-    """Calls of one tenant; in place of a call that cannot be one, the reason."""
+    """Calls of one tenant; in place of a call that needs no admission, what became of it."""
 
     tenant_id: UUID
-    items: Sequence[Submission | FoldlineError]
+    items: Sequence[Submission | Outcome]
     session: str = ""
     idempotency_key: str = ""
     payload_digest: str = ""
     request_id: str = ""
     """Kept in the problems of its items."""
+    advise: Callable[[Submission, FoldlineError], None] = lambda _call, _refusal: None
+    """Adds to a refusal what may help its caller."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,7 +108,7 @@ def _accepted(call: BatchSubmission) -> SubmittedBatch:
         {job_id: item for job_id, item in calls.items() if isinstance(item, Submission)}
     )
     rest = {job_id: item for job_id, item in calls.items() if job_id not in admitted}
-    became = {**admitted, **_one_by_one(rest)}
+    became = {**admitted, **_one_by_one(rest, advise=call.advise)}
     outcomes = [became[job_id] for job_id in calls]
     if all(isinstance(outcome, QuotaExceeded) for outcome in outcomes):
         raise outcomes[0]  # type: ignore[misc]  # all are exceptions
@@ -122,17 +124,22 @@ def _accepted(call: BatchSubmission) -> SubmittedBatch:
     return SubmittedBatch(batch=batch, outcomes=outcomes)
 
 
-def _one_by_one(items: Mapping[UUID, Submission | FoldlineError]) -> dict[UUID, Outcome]:
+def _one_by_one(
+    items: Mapping[UUID, Submission | Outcome],
+    *,
+    advise: Callable[[Submission, FoldlineError], None],
+) -> dict[UUID, Outcome]:
     """What becomes of the calls that did not go plainly: an earlier job, an equal call's answer,
     a place after all, or a refusal."""
     became: dict[UUID, Outcome] = {
-        place: item for place, item in items.items() if isinstance(item, FoldlineError)
+        place: item for place, item in items.items() if not isinstance(item, Submission)
     }
     calls = {place: item for place, item in items.items() if isinstance(item, Submission)}
     for place in sorted(calls, key=lambda place: turn(calls[place])):
         try:
             became[place] = services.accept(calls[place])
         except FoldlineError as refusal:
+            advise(calls[place], refusal)
             became[place] = refusal
     return became
 

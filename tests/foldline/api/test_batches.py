@@ -11,6 +11,7 @@ from pytest_django import Settings
 from foldline.api.answers import Batch as BatchAnswer
 from foldline.api.refusals import refusals
 from foldline.catalog.models import Revision
+from foldline.catalog.selectors import live_models_kept
 from foldline.catalog.services import retire
 from foldline.ids import uuid7
 from foldline.jobs import pauses, services
@@ -137,9 +138,9 @@ BROKEN_ITEMS: list[tuple[Any, str, str]] = [
     (item(model=None), "/model", "wrong_type"),
     (item(model=["toy"]), "/model", "wrong_type"),
     (item(model={"name": "toy"}), "/model", "wrong_type"),
-    (item(model="nope"), "/model", "model_not_found"),
-    (item(model="../toy"), "/model", "model_not_found"),
-    (item(model="x" * 10_000), "/model", "model_not_found"),
+    (item(model="nope"), "/model", "unknown_model"),
+    (item(model="../toy"), "/model", "unknown_model"),
+    (item(model="x" * 10_000), "/model", "unknown_model"),
     ({"model": "toy"}, "/inputs", "missing_field"),
     (item(inputs=[]), "/inputs", "wrong_type"),
     (item(inputs={}), "/inputs/sequence", "missing_field"),
@@ -200,6 +201,23 @@ class TestBrokenItems:
         retire(live_revision(name="old"))
         answer = post([item(model="old"), item()])
         assert codes(answer) == ["model_retired", ""]
+
+    def test_what_is_called_otherwise_while_a_model_is_away_is_said_by_the_item(
+        self, post: Post, live_revision: MakeLive
+    ) -> None:
+        retire(live_revision(name="old"))
+        answer = post([item(model="old", on_unavailable="fail"), item(next=["toy"])])
+        assert codes(answer) == ["model_retired", ""]
+        assert errors(post([item(next=["none"])])) == [("/jobs/0/next/0", "unknown_model")]
+
+    def test_an_items_key_is_known_when_its_model_is_retired(
+        self, post: Post, submit: Post, toy: Revision
+    ) -> None:
+        submit({"inputs": item()["inputs"]}, Idempotency_Key="k")
+        retire(toy)
+        live_models_kept.clear()
+        answer = post([item(idempotency_key="k"), item(1)])
+        assert codes(answer) == ["", "model_retired"]
 
     def test_a_paused_model_takes_jobs_which_wait(
         self, post: Post, api: Client, toy: Revision
@@ -386,7 +404,7 @@ class TestShown:
     ) -> None:
         url = post([item(n) for n in range(50)]).json()["urls"]["self"]
         api.get(url)
-        with django_assert_max_num_queries(6):
+        with django_assert_max_num_queries(7):
             api.get(url)
 
     @pytest.mark.parametrize("query", ["wait=any", "wait=all", "wait=all&timeout_s=50"])
@@ -405,6 +423,7 @@ class TestShown:
             ("wait=any&wait=all", "?wait"),
             ("timeout_s=5", "?timeout_s"),
             ("wait=any&timeout_s=51", "?timeout_s"),
+            ("wait=any&timeout_s=0", "?timeout_s"),
             ("wait=any&timeout_s=-1", "?timeout_s"),
             ("wait=any&timeout_s=5.5", "?timeout_s"),
             ("wait=any&timeout_s=%D9%A1", "?timeout_s"),

@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-from django.http import HttpResponse
+from django.http import HttpResponse, HttpResponseNotModified
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from foldline.api.answers import Batch
-from foldline.api.batch_bodies import accepted_batch_body, batch_body
-from foldline.api.batches import BatchBody, Call, calls_of, read_batch
+from foldline.api.batch_bodies import accepted_batch_body, batch_body, batch_tag
+from foldline.api.batches import BatchBody, items_of, read_batch
 from foldline.api.bodies import Body
+from foldline.api.conditions import matches, wait_s
+from foldline.api.elsewhere import name_alternatives
 from foldline.api.envelope import idempotency_key
 from foldline.api.middleware import request_id
-from foldline.api.openapi import BATCH_KEY, BATCH_WAIT, describe
+from foldline.api.openapi import BATCH_KEY, BATCH_WAIT, IF_NONE_MATCH, UNCHANGED, describe
 from foldline.api.parsing import json_body
 from foldline.api.refusals import refusals
 from foldline.api.rendering import json_response
+from foldline.api.submit import Call
 from foldline.api.views.base import ApiView, caller, identifier, query, wrong_parameter
 from foldline.catalog.fingerprint import digest
-from foldline.errors import BatchNotFound
+from foldline.errors import BatchNotFound, FoldlineError
 from foldline.jobs import batches, selectors
+from foldline.jobs.admission import Submission
+from foldline.jobs.models import Batch as BatchRow
 from foldline.tenants.models import ApiKey
-
-MOST_WAIT_S = 50
 
 
 class BatchesView(ApiView):
@@ -51,34 +54,45 @@ class BatchesView(ApiView):
             accepted = batches.replay(
                 tenant_id=tenant_id, idempotency_key=key, payload_digest=payload_digest
             )
-            calls = [] if accepted else calls_of(body, caller=caller(request), headers=raw.META)
+            items = [] if accepted else items_of(body, caller=caller(request), headers=raw.META)
             accepted = accepted or batches.submit(
                 batches.BatchSubmission(
                     tenant_id=tenant_id,
-                    items=[call.submission if isinstance(call, Call) else call for call in calls],
+                    items=[item.submission if isinstance(item, Call) else item for item in items],
                     session=body.session,
                     idempotency_key=key,
                     payload_digest=payload_digest,
                     request_id=request_id(raw),
+                    advise=_name_alternatives,
                 )
             )
         if accepted.replayed:
             told = batch_body(accepted.batch, request_id=request_id(raw))
         else:
-            told = accepted_batch_body(accepted, calls, request_id=request_id(raw))
+            told = accepted_batch_body(accepted, items, request_id=request_id(raw))
         replayed = {"Idempotency-Replayed": "true"} if accepted.replayed else {}
         headers = {"Location": told["urls"]["self"], **_again(told), **replayed}
         return json_response(told, status=202, headers=headers)
 
 
 class BatchView(ApiView):
-    @describe("Show a batch", {200: Batch}, parameters=BATCH_WAIT, errors=(404,))
-    def get(self, request: Request, batch: str) -> Response:
-        _check_wait(query(request, "wait", "timeout_s"))
+    @describe(
+        "Show a batch",
+        {200: Batch, 304: UNCHANGED},
+        parameters=(*BATCH_WAIT, IF_NONE_MATCH),
+        errors=(404,),
+        detail="With `wait` the answer comes once any or all of the jobs that are open now have"
+        " ended, or when the time is over. The `ETag` stands for what those of the jobs stand for.",
+    )
+    def get(self, request: Request, batch: str) -> Response | HttpResponse:
+        _check_wait(query(request, "wait", "timeout_s"))  # the door has waited
         found = selectors.batch_of(
             tenant_id=caller(request).tenant_id, batch_id=identifier(batch, missing=BatchNotFound)
         )
-        return _shown(batch_body(found, request_id=request_id(request._request)))
+        answer = _shown(found, request)
+        if matches(request.META.get("HTTP_IF_NONE_MATCH"), answer.headers["ETag"]):
+            return HttpResponseNotModified(headers=dict(answer.headers))
+        return answer
 
 
 class CancelBatchView(ApiView):
@@ -96,11 +110,19 @@ class CancelBatchView(ApiView):
         cancelled = batches.cancel(
             tenant_id=caller(request).tenant_id, batch_id=identifier(batch, missing=BatchNotFound)
         )
-        return _shown(batch_body(cancelled, request_id=request_id(request._request)))
+        return _shown(cancelled, request)
 
 
-def _shown(body: Body) -> Response:
-    return Response(body, headers=_again(body))
+def _shown(batch: BatchRow, request: Request) -> Response:
+    # In this order: what changes in between is told again, and not kept back.
+    tag = batch_tag(batch)
+    body = batch_body(batch, request_id=request_id(request._request))
+    headers = {"ETag": tag, "Cache-Control": "private, no-cache", **_again(body)}
+    return Response(body, headers=headers)
+
+
+def _name_alternatives(call: Submission, refusal: FoldlineError) -> None:
+    name_alternatives(refusal, model=call.model, inputs=call.inputs, tenant_id=call.tenant_id)
 
 
 def _again(body: Body) -> dict[str, str]:
@@ -109,13 +131,9 @@ def _again(body: Body) -> dict[str, str]:
 
 
 def _check_wait(asked: dict[str, str]) -> None:
-    """The waiting itself is done in front; here the parameters need only be right."""
     mode, seconds = asked.get("wait"), asked.get("timeout_s")
     if mode not in (None, "any", "all"):
         raise wrong_parameter("wait", "not_allowed", got=mode, expected="any or all")
-    if seconds is None:
-        return
-    if mode is None:
+    if seconds is not None and mode is None:
         raise wrong_parameter("timeout_s", "invalid", got=seconds, expected="only with `wait`")
-    if not seconds.isascii() or not seconds.isdigit() or int(seconds[:3]) > MOST_WAIT_S:
-        raise wrong_parameter("timeout_s", "invalid", got=seconds, expected=f"0 to {MOST_WAIT_S}")
+    wait_s(seconds, name="timeout_s")

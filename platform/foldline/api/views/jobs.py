@@ -102,7 +102,7 @@ class ResultView(ApiView):
             raise JobNotFinished(retry_after_s=_poll_after_s(found, now=datetime.now(UTC)))
         if found.state == State.SUCCEEDED:
             return Response(result_body(found))
-        told = {**error_body(found.error or {}), "request_id": request_id(request._request)}
+        told = {**error_body(found), "request_id": request_id(request._request)}
         return problems.respond(told)
 
 
@@ -148,8 +148,11 @@ def _before(cursor: str | None) -> UUID | None:
     if cursor is None:
         return None
     try:
-        return UUID(bytes=urlsafe_b64decode(f"{cursor}=="))
+        job_id = UUID(bytes=urlsafe_b64decode(f"{cursor}=="))
     except ValueError:
+        job_id = None
+    if job_id is None or _cursor(job_id) != cursor:  # the decoder passes over what is no letter
         raise wrong_parameter(
             "cursor", "invalid", got=cursor, expected="`next_cursor` of the page before"
-        ) from None
+        )
+    return job_id
