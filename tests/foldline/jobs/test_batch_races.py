@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from django.db import connection
+from django.db import connection, transaction
 
 from foldline.catalog.models import Revision
 from foldline.errors import IdempotencyKeyReused, QuotaExceeded
@@ -19,6 +19,8 @@ from foldline.jobs.batches import BatchSubmission, SubmittedBatch
 from foldline.jobs.models import Batch, Event, Job
 from foldline.tenants.models import Tenant
 from tests.at_once import at_once
+from tests.foldline.jobs.test_sharing_races import somebody_waits_for_a_lock
+from tests.worker_process import wait_until
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("sent")]
 
@@ -164,8 +166,9 @@ def test_batches_of_several_models_do_not_wait_for_each_other_in_a_ring(
     limit: Limit,
     revision: Revision,
     other_revision: Revision,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    limit(waiting=100)
+    monkeypatch.setattr(batches, "TRIES", 1)
     for each in (other_revision, revision):
         limit(model=each.model, waiting=50)
     models = [{}, {"revision_id": other_revision.id, "model_id": other_revision.model_id}]
@@ -178,6 +181,31 @@ def test_batches_of_several_models_do_not_wait_for_each_other_in_a_ring(
     told = at_once([*tries, *alone])
     assert not [each for each in told if isinstance(each, Exception)]
     assert Job.objects.count() == SESSIONS * OF_BATCH + 4
+
+
+def test_one_that_the_database_ends_to_break_a_ring_is_tried_again(
+    make_submission: MakeSubmission, batch_of: BatchOf
+) -> None:
+    if connection.vendor != "postgresql":
+        pytest.skip("SQLite lets one writer in at a time")
+    first, second = (make_submission(fingerprint=each * 64) for each in "12")
+
+    def take_the_second_and_then_the_first() -> None:
+        with transaction.atomic():
+            services.accept(second)
+            holds.set()
+            wait_until(somebody_waits_for_a_lock, what="the batch waits for the second")
+            services.accept(first)
+
+    def send() -> SubmittedBatch:
+        assert holds.wait(10)
+        return batch_of([first, second], idempotency_key="k")()
+
+    holds = threading.Event()
+    _, accepted = told = at_once([take_the_second_and_then_the_first, send])
+    assert not [each for each in told if isinstance(each, Exception)]
+    assert [each.is_new for each in accepted.outcomes] == [False, False]
+    assert (Batch.objects.count(), Job.objects.count()) == (1, 4)
 
 
 def test_a_batch_whose_item_another_commits_meanwhile_gives_that_job(
