@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import shutil
 import sys
 from pathlib import Path
@@ -20,6 +21,10 @@ keepalive = 15
 graceful_timeout = 30
 # One path for every gunicorn of a user, by default; nothing here needs it.
 control_socket_disable = True
+
+# Who waits holds a connection; the usual limit of 1,024 open files is meant for other programs.
+_, most_files = resource.getrlimit(resource.RLIMIT_NOFILE)
+resource.setrlimit(resource.RLIMIT_NOFILE, (most_files, most_files))
 
 # Its sessions with the database are impatient: foldline/settings.py.
 os.environ["FOLDLINE_ROLE"] = "gateway"

@@ -53,11 +53,24 @@ IF_NONE_MATCH = OpenApiParameter(
     description="The `ETag` of the answer you have. Unchanged is 304; with `wait`, only when the"
     " time is over.",
 )
+ETAG = OpenApiParameter(
+    "ETag",
+    location=OpenApiParameter.HEADER,
+    response=(200, 304),
+    description="Changes when the job does.",
+)
+APPLIED = OpenApiParameter(
+    "Preference-Applied",
+    location=OpenApiParameter.HEADER,
+    response=(200, 202),
+    description="`wait=n`, when the answer waited.",
+)
 PREFER = OpenApiParameter(
     "Prefer",
     location=OpenApiParameter.HEADER,
-    description="`wait=n` (RFC 7240): up to n seconds, at most 50, for the result. When it comes in"
-    " time the answer is that of `GET …/result`, else 202. `Preference-Applied` tells that it waited.",
+    description="`wait=n` (RFC 7240): up to n seconds, at most 50, for the end of the job. When it"
+    " comes in time the answer is that of `GET …/result`, else 202. `Preference-Applied` tells that"
+    " it was waited for.",
 )
 LAST_EVENT_ID = OpenApiParameter(
     "Last-Event-ID",

@@ -22,14 +22,14 @@ AGAIN_S = 1.0
 
 
 class Hearing:
-    """Calls `heard` with the id of each job that has changed, and `resumed` whenever news comes
-    again after a time in which it may have been missed. `up`: whether news is coming."""
+    """Calls `heard` with the id of each job that has changed, and `turned` whenever news begins to
+    come or stops, since some may have been missed. `up`: whether news is coming."""
 
     def __init__(
-        self, url: str, *, heard: Callable[[UUID], None], resumed: Callable[[], None]
+        self, url: str, *, heard: Callable[[UUID], None], turned: Callable[[], None]
     ) -> None:
         self._url = url
-        self._heard, self._resumed = heard, resumed
+        self._heard, self._turned = heard, turned
         self.up = False
 
     async def run(self) -> None:
@@ -52,8 +52,7 @@ class Hearing:
                     "no news of jobs: the database is read instead",
                     extra={"reason": " ".join(str(error).split())},
                 )
-            finally:
-                self.up = False
+            self._turn(up=False)
             await asyncio.sleep(AGAIN_S)
 
     async def _listen(self, pubsub: PubSub) -> None:
@@ -71,7 +70,11 @@ class Hearing:
 
     def _take(self, kind: str, data: bytes) -> None:
         if kind == "subscribe":
-            self.up = True
-            self._resumed()
+            self._turn(up=True)
         elif kind == "message" and len(data) == 16:
             self._heard(UUID(bytes=data))
+
+    def _turn(self, *, up: bool) -> None:
+        if up != self.up:
+            self.up = up
+            self._turned()

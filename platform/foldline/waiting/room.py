@@ -8,14 +8,16 @@ is woken asks for itself what has happened: to be woken for nothing does no harm
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from time import monotonic
 from typing import Literal
 from uuid import UUID
 
 from django.conf import settings
+from prometheus_client import Gauge
 
 from foldline.errors import TooManyWaits, WaitingRoomFull
 from foldline.jobs.marks import Mark
@@ -24,6 +26,8 @@ from foldline.waiting.hearing import Hearing
 from foldline.waiting.reads import Reads
 from foldline.waiting.together import Unanswered
 from foldline.waiting.watch import Watch
+
+log = logging.getLogger(__name__)
 
 BEAT_S = 0.5  # between two readings while there is no news
 SAFETY_S = 5.0  # and while there is
@@ -34,6 +38,8 @@ RETRY_AFTER_S = 5
 
 Mode = Literal["any", "all"]
 
+WAITS = Gauge("foldline_waits", "Callers who wait", multiprocess_mode="livesum")
+
 
 class Room:
     """One in a process."""
@@ -43,9 +49,9 @@ class Room:
         self._watches: dict[UUID, set[Watch]] = {}
         self._open: set[Watch] = set()
         self._seats: Counter[UUID] = Counter()
-        self._hearing = Hearing(settings.EVENTS_URL, heard=self._heard, resumed=self._resumed)
         self._tasks: list[asyncio.Task[None]] = []
         self._look_now = asyncio.Event()
+        self._hearing = Hearing(settings.EVENTS_URL, heard=self._heard, turned=self._look_now.set)
         self._anybody = asyncio.Event()
         self.leaving = False
 
@@ -86,6 +92,7 @@ class Room:
             )
         watch.caller = caller
         self._seats[caller.tenant_id] += 1
+        WAITS.inc()
 
     def _forget(self, watch: Watch) -> None:
         self._open.discard(watch)
@@ -95,6 +102,7 @@ class Room:
             if not others:
                 del self._watches[job_id]
         if watch.caller is not None:
+            WAITS.dec()
             self._seats[watch.caller.tenant_id] -= 1
             if not self._seats[watch.caller.tenant_id]:
                 del self._seats[watch.caller.tenant_id]
@@ -148,13 +156,10 @@ class Room:
         for watch in self._watches.get(job_id, ()):
             watch.wake(job_id)
 
-    def _resumed(self) -> None:
-        self._look_now.set()
-
     def _begin(self) -> None:
         if not self._tasks:
             beats = (self._hearing.run, self._look_again, self._look_at_keys, self._look_ahead)
-            self._tasks = [asyncio.create_task(beat()) for beat in beats]
+            self._tasks = [asyncio.create_task(_keep(beat)) for beat in beats]
 
     async def _look_again(self) -> None:
         """Wake those whose job has another mark than they know."""
@@ -202,3 +207,13 @@ class Room:
                 for watch in self._open:
                     if watch.in_line is not None and (place := places.get(watch.in_line)):
                         watch.move(place)
+
+
+async def _keep(beat: Callable[[], Awaitable[None]]) -> None:
+    """Begin again whatever broke: others are still waiting."""
+    while True:
+        try:
+            await beat()
+        except Exception:
+            log.exception("a beat of the waiting room broke")
+            await asyncio.sleep(BEAT_S)

@@ -33,15 +33,20 @@ class Together(Generic[K, V]):
         return await asyncio.shield(future)  # it is others' answer, too
 
     async def _answer_all(self) -> None:
-        while self._asked:
-            asked, self._asked = self._asked, {}
-            try:
-                found = await self._answer(asked.keys())
-            except Unanswered as error:
-                for future in asked.values():
-                    future.set_exception(error)
-                    future.exception()  # whoever asked may have left
-            else:
-                for key, future in asked.items():
-                    future.set_result(found.get(key))
-        self._work = None
+        try:
+            while self._asked:
+                asked, self._asked = self._asked, {}
+                await self._answer_these(asked)
+        finally:
+            self._work = None
+
+    async def _answer_these(self, asked: Mapping[K, asyncio.Future[V | None]]) -> None:
+        try:
+            found = await self._answer(asked.keys())
+        except Exception as error:  # it is for those who asked
+            for future in asked.values():
+                future.set_exception(error)
+                future.exception()  # who asked may have left
+        else:
+            for key, future in asked.items():
+                future.set_result(found.get(key))

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from foldline.tenants.visits import VISIT, Visit
 from foldline.waiting.bridge import Bridge
 from foldline.waiting.inside import Inside, Reply
 
@@ -88,3 +89,18 @@ def test_an_answer_without_a_body_is_none() -> None:
     finally:
         bridge.close()
     assert (reply.status, reply.body) == (304, None)
+
+
+def test_requests_of_one_visit_carry_it_where_no_header_reaches(bridge: Bridge) -> None:
+    seen: list[object] = []
+
+    def look(environ: Environ, start_response: Callable[..., Any]) -> Iterable[bytes]:
+        seen.append(environ.get(VISIT))
+        return nothing(environ, start_response)
+
+    bridge.app = look
+    visit = Visit()
+    ask(bridge, "GET", "/v1/jobs", visit=visit)
+    ask(bridge, "GET", "/v1/jobs", visit=visit, headers={VISIT: "forged"})
+    assert seen == [visit, visit]
+    assert seen[0] is seen[1] is visit

@@ -15,7 +15,7 @@ from foldline.api.answers import Job, JobList, Result
 from foldline.api.bodies import error_body, result_body
 from foldline.api.conditions import matches, wait_s
 from foldline.api.middleware import request_id
-from foldline.api.openapi import IF_NONE_MATCH, JOB_FILTERS, UNCHANGED, WAIT, describe
+from foldline.api.openapi import ETAG, IF_NONE_MATCH, JOB_FILTERS, UNCHANGED, WAIT, describe
 from foldline.api.shown import job_bodies
 from foldline.api.views.base import ApiView, caller, identifier, query, wrong_parameter
 from foldline.api.waits import poll_after_s
@@ -54,12 +54,12 @@ class JobView(ApiView):
     @describe(
         "Show a job",
         {200: Job, 304: UNCHANGED},
-        parameters=(WAIT, IF_NONE_MATCH),
+        parameters=(WAIT, IF_NONE_MATCH, ETAG),
         errors=(404,),
-        detail="With `wait` the answer comes once the job has changed (its state, attempt, progress,"
-        " `cancelling`, deadline, or the run it is attached to), or when the time is over; for a job"
-        " that has ended, at once. The `ETag` stands for just that: place and times move without"
-        " changing it.",
+        detail="With `wait` the answer comes once the job has changed (state, attempt, progress,"
+        " `cancelling`, priority, deadlines, usage, the run it is attached to), or when the time is"
+        " over; of a job that has ended, at once. The `ETag` stands for just that: place and times"
+        " move without changing it.",
     )
     def get(self, request: Request, job: str) -> Response | HttpResponse:
         wait_s(query(request, "wait").get("wait"))  # the door has waited

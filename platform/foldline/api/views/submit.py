@@ -13,7 +13,7 @@ from foldline.api.answers import Job, Result
 from foldline.api.authentication import caller_of
 from foldline.api.bodies import accepted_body
 from foldline.api.envelope import SubmitBody
-from foldline.api.openapi import IDEMPOTENCY_KEY, PREFER, describe
+from foldline.api.openapi import APPLIED, IDEMPOTENCY_KEY, PREFER, describe
 from foldline.api.parsing import json_body
 from foldline.api.refusals import refusals
 from foldline.api.rendering import json_response
@@ -44,7 +44,7 @@ class SubmitView(ApiView):
         "Submit a job",
         {202: Job, 200: Result},
         request=SubmitBody,
-        parameters=(IDEMPOTENCY_KEY, PREFER),
+        parameters=(IDEMPOTENCY_KEY, PREFER, APPLIED),
         errors=(400, 404, 409, 410, 411, 413, 415, 422),
         detail="Accepted means kept: the job will end in a result or a reason. Repeat a submit"
         " that got no answer with the same `Idempotency-Key`: it never makes a second job. An equal"
