@@ -23,6 +23,7 @@ from model_plugins.manifest_fields import (
     relative_path,
     text,
     whole,
+    yes_or_no,
 )
 from model_plugins.runtime_spec import RuntimeSpec, merge_runtimes, read_runtime
 from model_plugins.schema_files import Schema, read_input_schema, read_schema
@@ -63,6 +64,7 @@ _PLUGIN = {
     "load_timeout_s": Field(check=whole(1, 3600)),
     "run_timeout_s": Field(check=whole(1, 7 * 24 * 3600)),
     "memory_mb": Field(check=whole(1, 4 * 1024 * 1024)),
+    "preflight": Field(check=yes_or_no, required=False, default=False),
 }
 _WEIGHT = {
     "name": Field(check=a_name),
@@ -102,6 +104,7 @@ class Manifest:
     load_timeout_s: int
     run_timeout_s: int
     memory_mb: int
+    preflight: bool
     weights: tuple[Weight, ...]
     input_schema: Schema
     output_schema: Schema

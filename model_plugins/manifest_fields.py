@@ -125,6 +125,10 @@ def one_of(*choices: str) -> Check:
     return check
 
 
+def yes_or_no(value: Any) -> str | None:
+    return None if isinstance(value, bool) else "true or false"
+
+
 def whole(least: int, most: int) -> Check:
     """A whole number; true and 1.0 are none."""
 

@@ -21,9 +21,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeVar
 
-from model_plugins.base import Batches
+from model_plugins.base import Batches, Preflights
 from model_plugins.bench import Bench, LocalJobContext, Outcome
 from model_plugins.manifest import Manifest, read_manifest, read_runtime
+from model_plugins.preflight import judge
 
 __all__ = [
     "Bench",
@@ -134,6 +135,7 @@ def _examine(folder: Path, examiner: _Examiner, *, device: str) -> None:
     if bench is None:
         return
     with bench:
+        examiner.check("the manifest says whether it has a preflight", lambda: _told(bench))
         for number in range(len(manifest.input_schema["examples"])):
             _examine_example(bench, number, examiner)
 
@@ -153,6 +155,8 @@ def _examine_example(bench: Bench, number: int, examiner: _Examiner) -> None:
         f"{name} gives the same answer twice",
         lambda: _check_same(first, _run(bench, inputs, seed=SEED)),
     )
+    if isinstance(plugin := bench.plugin, Preflights):
+        examiner.check(f"{name} passes the preflight", lambda: _check_preflight(plugin, inputs))
     if first.saved:
         examiner.check(
             f"{name} gives the same answer from its first checkpoint",
@@ -162,6 +166,13 @@ def _examine_example(bench: Bench, number: int, examiner: _Examiner) -> None:
         examiner.check(
             f"{name} gives the same answer in a batch", lambda: _check_batch(bench, inputs, first)
         )
+
+
+def _told(bench: Bench) -> bool:
+    has = isinstance(bench.plugin, Preflights)
+    if bench.manifest.preflight is not has:
+        raise ContractError(f"`preflight` must be {str(has).lower()} in [plugin]")
+    return True
 
 
 def _readable(folder: Path) -> Manifest:
@@ -244,6 +255,21 @@ def _check_same(first: Outcome, again: Outcome) -> bool:
     if first.result != again.result:
         raise ContractError(f"first {first.result}, then {again.result}")
     return True
+
+
+def _check_preflight(plugin: Preflights, inputs: Mapping[str, Any]) -> bool:
+    once = _judged(plugin, inputs)
+    if _judged(plugin, once) != once:
+        raise ContractError("a second preflight changes the inputs again")
+    return True
+
+
+def _judged(plugin: Preflights, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
+    answer = judge(plugin, copy.deepcopy(inputs))
+    if "error" in answer:
+        raise ContractError(f"{answer['error']['code']}: {answer['error']['message']}")
+    tidied: Mapping[str, Any] = answer["inputs"]
+    return tidied
 
 
 def _check_batch(bench: Bench, inputs: Mapping[str, Any], alone: Outcome) -> bool:

@@ -16,6 +16,7 @@ from pytest_django import DjangoDbBlocker, Settings
 from foldline.api.outage import outage
 from foldline.catalog.alternatives import shelf_kept
 from foldline.catalog.models import Model, Revision
+from foldline.catalog.preflight import helpers
 from foldline.catalog.selectors import live_models_kept
 from foldline.catalog.services import publish, sync
 from foldline.environment import ROOT
@@ -74,6 +75,7 @@ REMEMBERED = (
     live_models_kept,
     shelf_kept,
     absences_kept,
+    helpers,
     outage,
 )
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from model_plugins.base import Inputs, JobContext, LoadContext, Result
 
-from .sequences import Warn, tidy
+from .sequences import Warn, split, tidy
 
 if TYPE_CHECKING:
     from .folding import Folder
@@ -59,7 +59,8 @@ class Plugin:
 
 
 def _tidied(inputs: Inputs, warn: Warn) -> dict[str, str]:
-    return {name: tidy(inputs[name], pointer=f"/{name}", warn=warn) for name in CHAINS}
+    chains = zip(CHAINS, split(inputs["heavy"], inputs["light"], warn=warn), strict=True)
+    return {name: tidy(chain, pointer=f"/{name}", warn=warn) for name, chain in chains}
 
 
 def _chain(chain_id: str, sequence: str, plddt: float) -> dict[str, Any]:

@@ -7,13 +7,26 @@ from collections.abc import Callable
 from model_plugins.base import InvalidInput
 
 STANDARD = frozenset("ACDEFGHIKLMNPQRSTVWY")
+NUCLEOTIDES = frozenset("ACGTUN")
 SHORTEST, LONGEST = 80, 160
 
 Warn = Callable[[str, str], None]
 
 
+def split(heavy: str, light: str, *, warn: Warn) -> tuple[str, str]:
+    """Both chains, where the heavy field holds them as `VH:VL` and the light one says the same.
+
+    Anything else stays as it is: which chain is meant then is not for us to guess.
+    """
+    parts = ["".join(part.split()) for part in heavy.split(":")]
+    if len(parts) == 2 and all(parts) and "".join(light.split()) in (parts[1], ":".join(parts)):
+        warn("complex_split", "/heavy: it was read as two chains, heavy and light, split at `:`.")
+        return parts[0], parts[1]
+    return heavy, light
+
+
 def tidy(sequence: str, *, pointer: str, warn: Warn) -> str:
-    """The sequence in upper case without blanks, FASTA header and final `*`.
+    """The sequence in upper case without blanks, byte order mark, FASTA header and final `*`.
 
     Raises InvalidInput.
     """
@@ -30,26 +43,27 @@ def tidy(sequence: str, *, pointer: str, warn: Warn) -> str:
 
 
 def _without_header(sequence: str, *, pointer: str, warn: Warn) -> str:
-    header, line_end, rest = sequence.strip().partition("\n")
-    if not (header.startswith(">") and line_end):
-        return sequence
+    lines = sequence.strip("\ufeff \t\r\n").splitlines()
+    if not lines or not lines[0].startswith(">"):
+        return "\n".join(lines)
     warn("header_stripped", f"{pointer}: the FASTA header was removed.")
-    return rest
+    return "\n".join(lines[1:])
 
 
 def _check_letters(sequence: str, *, pointer: str) -> None:
-    for place, letter in enumerate(sequence, start=1):
-        if letter not in STANDARD:
-            raise _bad_letter(letter, place, pointer=pointer)
-    if sequence and set(sequence) <= set("ACGT"):
+    # Before the letters: of RNA the first U would be called an odd amino acid.
+    if sequence and set(sequence) <= NUCLEOTIDES:
         raise InvalidInput(
-            "The sequence has only the letters A, C, G and T.",
+            "The sequence has only the letters of nucleotides.",
             pointer=pointer,
             reason="looks_like_nucleotide",
             got="a nucleotide sequence",
             expected="amino acids in one-letter code",
             hint="Translate it first and send the protein sequence.",
         )
+    for place, letter in enumerate(sequence, start=1):
+        if letter not in STANDARD:
+            raise _bad_letter(letter, place, pointer=pointer)
 
 
 def _bad_letter(letter: str, place: int, *, pointer: str) -> InvalidInput:

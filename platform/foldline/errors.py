@@ -101,14 +101,18 @@ def job_error(code: str, message: str = "", /, **details: Any) -> Problem:
     if "pointer" not in details:
         extra: dict[str, Any] = {"details": details} if details else {}
         return _described(kind(message, **extra))
-    place = finding(
-        "/inputs" + str(details["pointer"]),
+    return _described(kind(message, errors=[input_finding(details)]))
+
+
+def input_finding(details: Mapping[str, Any]) -> dict[str, str]:
+    """What a plugin's `InvalidInput` says of a place in the inputs."""
+    return finding(
+        "/inputs" + str(details.get("pointer", "")),
         str(details.get("code") or "invalid"),
         got="" if details.get("got") is None else details["got"],
         expected="" if details.get("expected") is None else details["expected"],
         hint=str(details.get("hint") or ""),
     )
-    return _described(kind(message, errors=[place]))
 
 
 def _described(error: FoldlineError) -> Problem:

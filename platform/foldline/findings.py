@@ -24,6 +24,7 @@ OF_REQUESTS: Mapping[str, str] = {
     "not_unique": "The list holds an item twice.",
     "nul_character": "The text holds NUL, which no text here may.",
     "number_out_of_range": "The number does not fit into 64 bits.",
+    "path_not_allowed": "A path or an address stands where the id of an artifact belongs.",
     "pattern_mismatch": "The text holds characters that do not belong there.",
     "too_deep": "The body is nested too deep.",
     "too_few_fields": "The object holds too few fields.",

@@ -159,6 +159,7 @@ GPU_NODES = env.dict("FOLDLINE_GPU_NODES", default={})  # labels of the nodes wi
 CURRENCY = env.str("FOLDLINE_CURRENCY", default="USD")  # of every price and cost
 
 MAX_BODY_BYTES = 1024 * 1024
+PREFLIGHT_S = env.float("FOLDLINE_PREFLIGHT_S", default=2.0)  # 0: workers alone check inputs
 MAX_UPLOAD_BYTES = env.int("FOLDLINE_MAX_UPLOAD_BYTES", default=64 * 1024 * 1024)
 DATA_UPLOAD_MAX_MEMORY_SIZE = MAX_BODY_BYTES
 ARTIFACTS_DIR = Path(env.str("FOLDLINE_ARTIFACTS", default=str(HOME / "artifacts")))

@@ -45,7 +45,9 @@ def test_the_control_plane_does_not_load_what_only_the_scaler_needs() -> None:
     assert "kubernetes" not in modules_after(CONTROL_PLANE)
 
 
-@pytest.mark.parametrize("module", ["runner", "base", "manifest", "registry", "frames"])
+@pytest.mark.parametrize(
+    "module", ["runner", "preflight", "base", "manifest", "registry", "frames"]
+)
 def test_the_plugin_side_needs_the_standard_library_only(module: str) -> None:
     allowed = set(sys.stdlib_module_names) | {"model_plugins", "__main__"}
     before = modules_after("")

@@ -12,7 +12,13 @@ from model_plugins.base import InvalidInput, Preflights
 from model_plugins.loading import import_plugin
 from model_plugins.registry import BUILTIN_ROOT
 
-CASES = sorted((Path(__file__).resolve().parents[1] / "cases").iterdir())
+HOME = Path(__file__).resolve().parents[1] / "cases"
+# Without those that never get as far as a plugin.
+CASES = sorted(
+    expect.parent
+    for expect in HOME.glob("*/expect.json")
+    if json.loads(expect.read_text()).get("at") != "door"
+)
 
 
 def preflight(case: Path) -> tuple[dict[str, Any], list[str]]:

@@ -136,6 +136,9 @@ class Warned(Answer):
 
     code: str
     message: str
+    of: Literal["call"] | None = Field(
+        default=None, description="`call`: about what was sent, and known before it ran."
+    )
     origin: str | None = Field(
         default=None, alias="from", description="With `switched`: the model that was called."
     )

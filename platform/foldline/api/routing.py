@@ -114,6 +114,7 @@ def _of_absence(absence: Absence) -> _Reason:
 def _told(name: str, why: _Reason, to: Alternative) -> Mapping[str, str]:
     return {
         "code": "switched",
+        "of": "call",
         "message": f"{name} is away ({why.reason}): the call goes to {to.model}. {to.why}",
         "from": name,
         "to": to.model,

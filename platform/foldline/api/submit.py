@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ import orjson
 
 from foldline.api.elsewhere import name_alternatives
 from foldline.api.envelope import SubmitBody, idempotency_key, submit_body, traceparent
+from foldline.api.preflight import preflighted
 from foldline.api.routing import route
 from foldline.artifacts.selectors import hashes_of
 from foldline.catalog.alternatives import shelf
@@ -34,6 +36,8 @@ from foldline.tenants.services import Caller
 
 DEFAULT_SEED = 0
 POINTER_CHARACTERS = 128
+_PATH = re.compile(r"[/\\~]|^\.|\.\w{1,8}$|^\w+:")
+"""What is written like a path, a file's name or an address."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -137,6 +141,7 @@ def submission(
         _check_next(body.next)
     normalized = model.compiled.normalized(body.inputs)
     files = _files(caller, model, normalized)
+    normalized, tidied = preflighted(model, normalized, files, tenant_id=caller.tenant_id)
     seed, origin = _seed(body, model)
     size = len(orjson.dumps(normalized))
     return Submission(
@@ -170,7 +175,7 @@ def submission(
         start_within_s=body.start_within_s,
         idempotency_key=key,
         traceparent=traceparent(headers),
-        warnings=warnings,
+        warnings=[*warnings, *tidied],
         artifacts=[(place, artifact) for place, artifact, _ in files],
         next_models=body.next,
     )
@@ -205,19 +210,22 @@ def _files(
         tenant_id=caller.tenant_id, artifact_ids={i for i in ids.values() if i is not None}
     )
     missing = [
-        finding(
-            f"/inputs{place}",
-            "artifact_not_found",
-            got=name,
-            expected="the id of an artifact of yours",
-            hint="Upload the file at /v1/artifacts first.",
-        )
+        _missing(place, name)
         for place, name in named
         if ids[place] not in hashes or len(place) > POINTER_CHARACTERS
     ]
     if missing:
         raise InvalidInput("The inputs name files that are not there.", errors=missing)
     return [(place, i, hashes[i]) for place, i in ids.items() if i is not None]
+
+
+def _missing(place: str, name: str) -> dict[str, str]:
+    code, hint = "artifact_not_found", "Upload the file at /v1/artifacts first."
+    if _PATH.search(name):
+        code, hint = "path_not_allowed", f"No path or address is ever opened. {hint}"
+    return finding(
+        f"/inputs{place}", code, got=name, expected="the id of an artifact of yours", hint=hint
+    )
 
 
 def _uuid(text: str) -> UUID | None:

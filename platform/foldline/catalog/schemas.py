@@ -10,6 +10,7 @@ import difflib
 from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any
+from uuid import UUID
 
 import jsonschema_rs
 
@@ -66,11 +67,13 @@ class InputSchema:
         return list(islice(found, MAX_FINDINGS))
 
     def normalized(self, inputs: dict[str, Any]) -> dict[str, Any]:
-        """The inputs with defaults filled in; the same object when there are none to fill."""
-        if not self._shape.has_defaults:
-            return inputs
-        filled: dict[str, Any] = self._shape.filled(inputs)
-        return filled
+        """The inputs with defaults filled in and the ids of artifacts in their usual spelling; the
+        same object when there is neither."""
+        if self._shape.has_defaults:
+            inputs = self._shape.filled(inputs)
+        return self.with_artifacts(
+            inputs, {name: _plain(name) for _, name in self.artifacts(inputs)}
+        )
 
     def artifacts(self, inputs: Mapping[str, Any]) -> list[tuple[str, str]]:
         """Every (JSON pointer into the inputs, artifact id) the inputs name."""
@@ -82,6 +85,14 @@ class InputSchema:
             return inputs
         renamed: dict[str, Any] = self._shape.renamed(inputs, names)
         return renamed
+
+
+def _plain(name: str) -> str:
+    """An id as we write it, of whatever case and with or without hyphens it came."""
+    try:
+        return str(UUID(name))
+    except ValueError:
+        return name
 
 
 def _compiled(schema: dict[str, Any]) -> jsonschema_rs.Draft202012Validator:

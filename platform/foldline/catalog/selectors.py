@@ -41,6 +41,10 @@ class LiveModel:
     input_schema: dict[str, Any]
     output_schema: dict[str, Any]
     compiled: InputSchema
+    folder: str
+    entry: str
+    preflight: bool
+    """Whether its plugin, in `folder`, judges inputs before they become a job."""
 
     @property
     def revision(self) -> str:
@@ -88,11 +92,13 @@ def _of(revision: Revision) -> LiveModel:
         revision_id=revision.pk,
         price=revision.model.price,
         compiled=_compile(revision),
+        preflight=bool(revision.manifest.get("preflight")),
         **{name: getattr(revision, name) for name in _COLUMNS},
-        **{name: revision.manifest.get(name, "") for name in ("family", "licence", "version")},
+        **{name: revision.manifest.get(name, "") for name in _OF_MANIFEST},
     )
 
 
+_OF_MANIFEST = ("family", "licence", "version", "entry")
 _COLUMNS = (
     "number",
     "title",
@@ -104,6 +110,7 @@ _COLUMNS = (
     "published_at",
     "input_schema",
     "output_schema",
+    "folder",
 )
 
 

@@ -143,6 +143,7 @@ def _draft(model: Model, manifest: Manifest, *, number: int) -> Revision:
             "version": manifest.version,
             "licence": manifest.licence,
             "family": manifest.family,
+            "preflight": manifest.preflight,
             "weights": weights,
         },
         input_schema=manifest.input_schema,

@@ -49,6 +49,7 @@ from foldline.jobs.sharing import (
 )
 from foldline.jobs.states import State, sources_of
 from foldline.jobs.taking import take, take_for_trial
+from foldline.jobs.warnings import combined
 from foldline.tenants.ledger import Kind
 
 Json = Mapping[str, Any]
@@ -199,7 +200,7 @@ def finish(
     with transaction.atomic():
         now = database_now()
         attempt = attempt_of(fence)
-        told = [*attempt.job.warnings, *warnings]
+        told = combined(attempt.job.warnings, warnings)
         changed = Job.objects.filter(
             id=fence.job_id,
             attempt=fence.attempt,

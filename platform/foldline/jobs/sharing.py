@@ -29,6 +29,7 @@ from foldline.jobs.claims import Fence
 from foldline.jobs.events import append, record
 from foldline.jobs.models import Attempt, Job, JobArtifact
 from foldline.jobs.states import State
+from foldline.jobs.warnings import combined
 from foldline.tenants.ledger import Kind
 
 Json = Mapping[str, Any]
@@ -62,21 +63,23 @@ def answer_followers(
     if not answered:
         return
     _followers(run.id).update(
-        state=State.SUCCEEDED, result=result, warnings=list(warnings), finished_at=now
+        state=State.SUCCEEDED, result=result, warnings=combined([], warnings), finished_at=now
     )
     outputs = list(JobArtifact.objects.filter(job_id=run.id, role=JobArtifact.Role.OUTPUT))
-    for job_id in answered:
-        _link_outputs(job_id, outputs)
-        record(job_id, State.SUCCEEDED, at=now, coalesced_with=str(run.id))
-    post_saved(Kind.COALESCED, answered, now=now, gpu_seconds=gpu_seconds)
+    for job in answered:
+        if job.warnings:  # about how this one was called
+            Job.objects.filter(id=job.id).update(warnings=combined(job.warnings, warnings))
+        _link_outputs(job.id, outputs)
+        record(job.id, State.SUCCEEDED, at=now, coalesced_with=str(run.id))
+    post_saved(Kind.COALESCED, [job.id for job in answered], now=now, gpu_seconds=gpu_seconds)
 
 
 def fail_followers(run_id: UUID, *, error: Json, now: datetime) -> None:
     """End the jobs attached to a run whose failure would be theirs, too."""
     failed = _locked_followers(run_id)
     _followers(run_id).update(state=State.FAILED, error=error, finished_at=now)
-    for job_id in failed:
-        record(job_id, State.FAILED, at=now, code=error["code"], coalesced_with=str(run_id))
+    for job in failed:
+        record(job.id, State.FAILED, at=now, code=error["code"], coalesced_with=str(run_id))
 
 
 def promote_follower(run_id: UUID, *, now: datetime) -> UUID | None:
@@ -158,9 +161,9 @@ def _followers(run_id: UUID) -> QuerySet[Job]:
     return Job.objects.filter(attached_to=run_id, state=State.QUEUED)
 
 
-def _locked_followers(run_id: UUID) -> list[UUID]:
+def _locked_followers(run_id: UUID) -> list[Job]:
     """Locked, because one that is being cancelled at this moment must not be told another end."""
-    return [job.id for job in _followers(run_id).select_for_update().order_by("id").only("id")]
+    return list(_followers(run_id).select_for_update().order_by("id").only("id", "warnings"))
 
 
 def _run_of(submission: Submission) -> Job | None:
@@ -194,7 +197,7 @@ def _from_cache(submission: Submission, run: Job, *, now: datetime) -> Submitted
         state=State.SUCCEEDED,
         cache_of=run,
         result=run.result,
-        warnings=run.warnings,
+        warnings=combined(submission.warnings, run.warnings),
         finished_at=now,
     )
     _link_outputs(job.id, JobArtifact.objects.filter(job_id=run.id, role=JobArtifact.Role.OUTPUT))
@@ -243,14 +246,13 @@ def _new_job(submission: Submission, *, now: datetime, state: State, **how: Any)
     }
     job = Job.objects.create(
         id=uuid7(),
-        **fields,
+        **{**fields, "warnings": list(submission.warnings), **how},
         next_models=list(submission.next_models) or None,
         state=state,
         shared=False,
         created_at=now,
         start_by=min(starts, default=None),
         deadline=deadline,
-        **how,
     )
     link_inputs(submission, job.id)
     return job

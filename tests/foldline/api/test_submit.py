@@ -326,8 +326,32 @@ class TestFiles:
         assert same == again != changed
 
     @pytest.mark.parametrize(
-        "name", ["nonsense", "0199d3b4-0000-7000-8000-000000000000", "../../etc/passwd", ""]
+        "name",
+        [
+            "/etc/passwd",
+            "../../x",
+            "./1ogx.mol2",
+            "C:\\x",
+            "~/x",
+            "a.pdb",
+            "https://x.org/a",
+            "file:a",
+        ],
     )
+    def test_a_path_is_never_an_input(self, submit: Submit, name: str) -> None:
+        answer = submit({"inputs": {"sequence": "EVQ", "template": name}})
+        assert answer.status_code == 422
+        assert pointers(answer) == [("/inputs/template", "path_not_allowed")]
+
+    def test_an_id_in_other_letters_is_the_same_file(self, submit: Submit, api: Client) -> None:
+        artifact = self.upload(api)["id"]
+        ids = [artifact, artifact.upper(), artifact.replace("-", "")]
+        bodies = [{"inputs": {"sequence": "EVQ", "template": each}} for each in ids]
+        answers = [submit(body) for body in bodies]
+        assert {answer.status_code for answer in answers} == {202}
+        assert len({json.loads(answer.content)["fingerprint"] for answer in answers}) == 1
+
+    @pytest.mark.parametrize("name", ["nonsense", "0199d3b4-0000-7000-8000-000000000000", ""])
     def test_a_file_that_is_not_there_is_a_422(self, submit: Submit, name: str) -> None:
         answer = submit({"inputs": {"sequence": "EVQ", "template": name}})
         assert answer.status_code == 422
