@@ -16,7 +16,14 @@ from foldline.api.envelope import (
     traceparent,
 )
 from foldline.api.submit import Call, call_or_known
-from foldline.errors import FoldlineError, InvalidRequest, ModelNotFound, ModelRetired, finding
+from foldline.errors import (
+    FoldlineError,
+    InvalidRequest,
+    ModelNotFound,
+    ModelRetired,
+    Storage,
+    finding,
+)
 from foldline.jobs.batches import MOST_JOBS, Outcome
 from foldline.tenants.services import Caller
 
@@ -83,13 +90,15 @@ Item = Call | Outcome
 
 
 def items_of(body: BatchBody, *, caller: Caller, headers: Mapping[str, Any]) -> Sequence[Item]:
-    """What each item is; the pointers of errors lead into the body of the whole."""
+    """What each item is; the pointers of errors lead into the body of the whole. Raises Storage."""
     defaults = {name: getattr(body, name) for name in _DEFAULTS if name in body.model_fields_set}
     trace = traceparent(headers)
     items: list[Item] = []
     for index, item in enumerate(body.jobs):
         try:
             items.append(_item(item, defaults, caller=caller, trace=trace))
+        except Storage:
+            raise  # it is no fault of the item, and over in a moment: the whole is sent again
         except FoldlineError as error:
             error.errors = [
                 {**found, "pointer": f"/jobs/{index}{found['pointer']}"} for found in error.errors

@@ -13,6 +13,7 @@ from foldline.api.refusals import refusals
 from foldline.catalog.models import Revision
 from foldline.catalog.selectors import live_models_kept
 from foldline.catalog.services import retire
+from foldline.errors import Storage
 from foldline.ids import uuid7
 from foldline.jobs import pauses, services
 from foldline.jobs.models import Batch, Job
@@ -240,6 +241,20 @@ class TestBrokenItems:
         assert answer.json()["poll_after_s"] is None
         assert "Retry-After" not in answer.headers
         assert api.get(answer.headers["Location"]).json() == answer.json()
+
+
+def test_a_store_that_is_away_refuses_the_whole_for_now_and_keeps_nothing(
+    post: Post, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(*_: Any, **__: Any) -> None:
+        raise Storage
+
+    with monkeypatch.context() as patched:
+        patched.setattr("foldline.api.submit.preflighted", away)
+        answer = post([item()], Idempotency_Key="k")
+    assert (answer.status_code, answer.json()["code"]) == (503, "storage")
+    assert not Batch.objects.exists()
+    assert codes(post([item()], Idempotency_Key="k")) == [""]
 
 
 class TestBrokenBodies:
