@@ -183,6 +183,18 @@ def test_batches_of_several_models_do_not_wait_for_each_other_in_a_ring(
     assert Job.objects.count() == SESSIONS * OF_BATCH + 4
 
 
+def looks_for_rings_after(seconds: int) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(f"set deadlock_timeout = '{seconds}s'")
+
+
+def somebody_waits_now() -> bool:
+    """Within a transaction PostgreSQL shows what it showed first, unless it is told."""
+    with connection.cursor() as cursor:
+        cursor.execute("select pg_stat_clear_snapshot()")
+    return somebody_waits_for_a_lock()
+
+
 def test_one_that_the_database_ends_to_break_a_ring_is_tried_again(
     make_submission: MakeSubmission, batch_of: BatchOf
 ) -> None:
@@ -191,14 +203,16 @@ def test_one_that_the_database_ends_to_break_a_ring_is_tried_again(
     first, second = (make_submission(fingerprint=each * 64) for each in "12")
 
     def take_the_second_and_then_the_first() -> None:
+        looks_for_rings_after(60)
         with transaction.atomic():
             services.accept(second)
             holds.set()
-            wait_until(somebody_waits_for_a_lock, what="the batch waits for the second")
+            wait_until(somebody_waits_now, what="the batch waits for the second")
             services.accept(first)
 
     def send() -> SubmittedBatch:
         assert holds.wait(10)
+        looks_for_rings_after(3)  # the other one waits by then, and it is this one that is ended
         return batch_of([first, second], idempotency_key="k")()
 
     holds = threading.Event()
