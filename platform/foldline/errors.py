@@ -215,6 +215,15 @@ class JobNotFound(FoldlineError):
     suggested_action = "List your jobs at /v1/jobs."
 
 
+class BatchNotFound(FoldlineError):
+    """There is no such batch."""
+
+    code = "batch_not_found"
+    status = 404
+    title = "Unknown batch"
+    suggested_action = "Use the id of a batch of yours; its jobs are also listed at /v1/jobs."
+
+
 class ArtifactNotFound(FoldlineError):
     """There is no such file."""
 

@@ -421,6 +421,44 @@ class JobList(Answer):
     next_cursor: str | None
 
 
+class BatchCounts(Answer):
+    """How many items are in each state. Jobs that were removed as old are in none."""
+
+    queued: int
+    running: int
+    succeeded: int
+    failed: int
+    cancelled: int
+    expired: int
+    refused: int = Field(description="Items that became no job.")
+
+
+class BatchJob(Answer):
+    """What became of one item: a job, or the problem why there is none."""
+
+    index: int = Field(description="Its place in `jobs` of the request, from 0.")
+    job: Job | None
+    error: Problem | None
+
+
+class BatchUrls(Answer):
+    self: str
+    cancel: str
+
+
+class Batch(Answer):
+    """Jobs that came in one request, in its order."""
+
+    id: UUID
+    session: str
+    state: Literal["open", "done"] = Field(description="`open` while any of its jobs is.")
+    counts: BatchCounts
+    jobs: list[BatchJob]
+    created_at: datetime
+    poll_after_s: int | None = Field(description="Ask again after; null once all have ended.")
+    urls: BatchUrls
+
+
 class Result(Answer):
     """What a model answered. Files in it are artifacts."""
 

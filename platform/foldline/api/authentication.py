@@ -41,7 +41,10 @@ def _identified(request: HttpRequest) -> Caller:
 def _counted_as(request: HttpRequest) -> str | None:
     """A cancel ends work: who has no request left may still send it, as often as it may ask."""
     match = request.resolver_match
-    return "GET" if match is not None and match.url_name == "cancel" else request.method
+    return "GET" if match is not None and match.url_name in _CANCELS else request.method
+
+
+_CANCELS = ("cancel", "cancel_batch")
 
 
 def _require(caller: Caller, scope: str) -> None:

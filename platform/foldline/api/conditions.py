@@ -16,10 +16,10 @@ def matches(if_none_match: str | None, tag: str) -> bool:
     return known == ["*"] or tag in (each.removeprefix("W/") for each in known)
 
 
-def wait_s(text: str | None) -> int:
-    """The parameter `wait`, whole seconds; 0 without it. Raises InvalidRequest."""
+def wait_s(text: str | None, *, name: str = "wait") -> int:
+    """The parameter `name`, whole seconds; 0 without it. Raises InvalidRequest."""
     if text is None:
         return 0
     if not text.isascii() or not text.isdigit() or not 1 <= int(text[:4]) <= MOST_WAIT_S:
-        raise wrong_parameter("wait", "invalid", got=text, expected=f"1 to {MOST_WAIT_S}")
+        raise wrong_parameter(name, "invalid", got=text, expected=f"1 to {MOST_WAIT_S}")
     return int(text)

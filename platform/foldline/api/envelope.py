@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from foldline.errors import InvalidRequest, finding, pointer
+
+Body = TypeVar("Body", bound=BaseModel)
 
 MOST_SEED = 2**63 - 1
 MOST_DEADLINE_S = 7 * 24 * 3600
@@ -24,9 +26,10 @@ _SAID = {
     "int_type": ("wrong_type", "a whole number"),
     "float_type": ("wrong_type", "a number"),
     "string_type": ("wrong_type", "a text"),
-    "dict_type": ("wrong_type", "an object"),
     "list_type": ("wrong_type", "a list"),
+    "too_short": ("too_few_items", "at least {min_length} items"),
     "too_long": ("too_many_items", "at most {max_length} items"),
+    "dict_type": ("wrong_type", "an object"),
     "bool_type": ("wrong_type", "true or false"),
     "literal_error": ("not_allowed", "{expected}"),
     "greater_than": ("too_small", "more than {gt}"),
@@ -35,6 +38,9 @@ _SAID = {
     "string_too_long": ("too_long", "at most {max_length} characters"),
     "string_pattern_mismatch": ("pattern_mismatch", "printable characters"),
 }
+
+
+SESSION = r"^[^\p{C}]*$"
 
 
 class SubmitBody(BaseModel):
@@ -75,7 +81,7 @@ class SubmitBody(BaseModel):
     session: str = Field(
         default="",
         max_length=120,
-        pattern=r"^[^\p{C}]*$",
+        pattern=SESSION,
         description="A name of your own that groups jobs.",
     )
     deadline_s: float | None = Field(
@@ -109,12 +115,18 @@ class SubmitBody(BaseModel):
     )
 
 
+def checked(kind: type[Body], payload: Mapping[str, Any]) -> Body:
+    """A body of this kind. Raises InvalidRequest with a pointer to each field that is wrong."""
+    try:
+        return kind.model_validate(payload)
+    except ValidationError as error:
+        found = [_said(entry, kind) for entry in error.errors()[:20]]
+        raise InvalidRequest(errors=found) from None
+
+
 def submit_body(payload: Mapping[str, Any]) -> SubmitBody:
     """The checked body. Raises InvalidRequest with a pointer to each field that is wrong."""
-    try:
-        body = SubmitBody.model_validate(payload)
-    except ValidationError as error:
-        raise InvalidRequest(errors=[_said(entry) for entry in error.errors()[:20]]) from None
+    body = checked(SubmitBody, payload)
     if body.start_within_s and body.deadline_s and body.start_within_s > body.deadline_s:
         raise InvalidRequest(
             errors=[
@@ -137,7 +149,7 @@ def idempotency_key(headers: Mapping[str, Any]) -> str:
         return ""
     if len(key) > 1 and key[0] == key[-1] == '"':  # as the draft writes it: a string, quoted
         key = key[1:-1]
-    if not _IDEMPOTENCY_KEY.fullmatch(key) or not key.strip():
+    if not is_key(key):
         raise InvalidRequest(
             "The header Idempotency-Key cannot be used.",
             errors=[
@@ -152,17 +164,22 @@ def idempotency_key(headers: Mapping[str, Any]) -> str:
     return str(key)
 
 
+def is_key(text: str) -> bool:
+    """Whether it can name a call."""
+    return bool(_IDEMPOTENCY_KEY.fullmatch(text) and text.strip())
+
+
 def traceparent(headers: Mapping[str, Any]) -> str:
     """The W3C trace context of the request; "" when there is none or it is garbled."""
     given = headers.get("HTTP_TRACEPARENT", "")
     return given if _TRACEPARENT.fullmatch(given) else ""
 
 
-def _said(entry: Any) -> dict[str, str]:
+def _said(entry: Any, kind: type[BaseModel]) -> dict[str, str]:
     place = pointer(*entry["loc"])
     code, expected = _SAID.get(entry["type"], ("invalid", entry["msg"]))
     told = expected.format_map(entry.get("ctx", {}))
     if code == "unknown_field":
-        told = f"one of {', '.join(SubmitBody.model_fields)}"
+        told = f"one of {', '.join(kind.model_fields)}"
     got = "" if code == "missing_field" else entry["input"]
     return finding(place, code, got=got, expected=told)

@@ -30,6 +30,24 @@ IDEMPOTENCY_KEY = OpenApiParameter(
     description="1 to 255 printable ASCII characters. The same key and payload give the same"
     " job; another payload is refused.",
 )
+BATCH_KEY = OpenApiParameter(
+    "Idempotency-Key",
+    location=OpenApiParameter.HEADER,
+    description="1 to 255 printable ASCII characters, for the whole batch. The same key and payload"
+    " give the same batch; another payload is refused.",
+)
+BATCH_WAIT = (
+    OpenApiParameter(
+        "wait",
+        enum=["any", "all"],
+        description="Answer once any of the open jobs has ended, or all have, or the time is over.",
+    ),
+    OpenApiParameter(
+        "timeout_s",
+        {"type": "integer", "minimum": 1, "maximum": 50},
+        description="With `wait`: seconds to wait at most, 50 without it.",
+    ),
+)
 FILE_NAME = OpenApiParameter(
     "name",
     type={"type": "string", "minLength": 1, "maxLength": 128},

@@ -60,8 +60,22 @@ def accept(
     *, caller: Caller, name: str, payload: Mapping[str, Any], headers: Mapping[str, Any]
 ) -> Accepted:
     """Make a job of a call of the model `name`. Raises whatever refuses it."""
+    call = call_or_known(caller=caller, name=name, payload=payload, headers=headers)
+    if isinstance(call, Submitted):
+        return Accepted(submitted=call)
     try:
-        call = call_of(caller=caller, name=name, payload=payload, headers=headers)
+        return Accepted(submitted=services.submit(call.submission), call=call)
+    except FoldlineError as error:
+        _name_alternatives(error, caller, call.model.name, payload)
+        raise
+
+
+def call_or_known(
+    *, caller: Caller, name: str, payload: Mapping[str, Any], headers: Mapping[str, Any]
+) -> Call | Submitted:
+    """As `call_of`; for a model that is away, the job that the call's key named before."""
+    try:
+        return call_of(caller=caller, name=name, payload=payload, headers=headers)
     except (ModelRetired, ModelUnavailable):
         # What was accepted once stays so.
         known = replayed(
@@ -71,12 +85,7 @@ def accept(
         )
         if known is None:
             raise
-        return Accepted(submitted=known)
-    try:
-        return Accepted(submitted=services.submit(call.submission), call=call)
-    except FoldlineError as error:
-        _name_alternatives(error, caller, call.model.name, payload)
-        raise
+        return known
 
 
 def call_of(

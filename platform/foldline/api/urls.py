@@ -3,6 +3,7 @@ from __future__ import annotations
 from django.urls import URLPattern, URLResolver, path
 
 from foldline.api.views.artifacts import ArtifactView, ContentView, UploadView
+from foldline.api.views.batches import BatchesView, BatchView, CancelBatchView
 from foldline.api.views.calibration import CalibrationView
 from foldline.api.views.document import DocumentView
 from foldline.api.views.errors import ErrorsView, ErrorView
@@ -17,6 +18,9 @@ from foldline.api.views.usage import UsageView
 urlpatterns: list[URLPattern | URLResolver] = [
     path("models/<str:model>/jobs", SubmitView.as_view(), name="submit"),
     path("models/<str:model>/estimate", EstimateView.as_view(), name="estimate"),
+    path("batches", BatchesView.as_view(), name="batches"),
+    path("batches/<str:batch>", BatchView.as_view(), name="batch"),
+    path("batches/<str:batch>/cancel", CancelBatchView.as_view(), name="cancel_batch"),
     path("jobs/<str:job>", JobView.as_view(), name="job"),
     path("jobs/<str:job>/events", EventsView.as_view(), name="events"),
     path("jobs/<str:job>/result", ResultView.as_view(), name="result"),

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import logging
 from base64 import b64encode
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from functools import cache
 from typing import Any
 from uuid import uuid4
@@ -58,6 +58,17 @@ class Publisher(Wire):
     def publish(self, queue: str, *, count: int = 1) -> None:
         """Push `count` tickets. Raises BrokerUnavailable, at once while the breaker is open."""
         self.guarded(lambda: self._redis.lpush(queue, *(_ticket(queue) for _ in range(count))))
+
+    def publish_all(self, counts: Mapping[str, int]) -> None:
+        """Push so many tickets to each queue, in one message. Raises BrokerUnavailable."""
+
+        def command() -> None:
+            with self._redis.pipeline(transaction=False) as all_queues:
+                for queue, count in counts.items():
+                    all_queues.lpush(queue, *(_ticket(queue) for _ in range(count)))
+                all_queues.execute()
+
+        self.guarded(command)
 
     def ready(self, queue: str) -> int:
         """Tickets waiting in Redis. Raises BrokerUnavailable: unreadable is not zero."""
@@ -107,6 +118,16 @@ def send(queue: str, *, count: int = 1) -> bool:
         publisher().publish(queue, count=count)
     except BrokerUnavailable as error:
         log.warning("ticket not sent", extra={"queue": queue, "reason": str(error)})
+        return False
+    return True
+
+
+def send_all(counts: Mapping[str, int]) -> bool:
+    """The same for many queues at once: so many tickets to each."""
+    try:
+        publisher().publish_all(counts)
+    except BrokerUnavailable as error:
+        log.warning("tickets not sent", extra={"queues": list(counts), "reason": str(error)})
         return False
     return True
 

@@ -121,6 +121,9 @@ def wrong_input(asked: Asked) -> Iterator[Any]:
     Job.objects.update(state="failed", error=error)
     url = asked.path.replace("{job}", str(Job.objects.get().id))
     yield getattr(asked.api, asked.method)(url)
+    for session in "ab":  # one key, two payloads
+        batch = {"session": session, "jobs": [{"model": "toy", **BODY}]}
+        yield asked.ask(data=batch, headers={"Idempotency-Key": "k"})
 
 
 def over_limit(asked: Asked) -> Iterator[Any]:
