@@ -42,6 +42,7 @@ INSTALLED_APPS = [
     "foldline.artifacts",
     "foldline.jobs",
     "foldline.forecasts",
+    "foldline.notify",
     "foldline.api",
     "foldline.ops",
 ]
@@ -149,6 +150,10 @@ WORKER_IMAGES = env.dict("FOLDLINE_WORKER_IMAGES", default={})  # by runtime
 NAMESPACE = env.str("FOLDLINE_NAMESPACE", default="foldline")
 GPU_FLAVOUR = env.str("FOLDLINE_GPU_FLAVOUR", default="whole")
 GPU_NODES = env.dict("FOLDLINE_GPU_NODES", default={})  # labels of the nodes with our cards
+
+# Webhooks: hosts that may be told although they are private or speak http, as `host:port`.
+WEBHOOK_HOSTS = env.list("FOLDLINE_WEBHOOK_HOSTS", default=[])
+KEEP_DELIVERIES_DAYS = env.float("FOLDLINE_KEEP_DELIVERIES_DAYS", default=30.0)
 
 CURRENCY = env.str("FOLDLINE_CURRENCY", default="USD")  # of every price and cost
 

@@ -91,6 +91,11 @@ class SubmitBody(BaseModel):
         default=False,
         description="Compute it anew, even if an equal call is running or was answered before.",
     )
+    webhook: str | None = Field(
+        default=None,
+        max_length=1000,
+        description="The id or the URL of a webhook endpoint of yours that is told of the end.",
+    )
 
 
 def submit_body(payload: Mapping[str, Any]) -> SubmitBody:
@@ -98,7 +103,7 @@ def submit_body(payload: Mapping[str, Any]) -> SubmitBody:
     try:
         body = SubmitBody.model_validate(payload)
     except ValidationError as error:
-        raise InvalidRequest(errors=[_said(entry) for entry in error.errors()[:20]]) from None
+        raise wrong_fields(error, SubmitBody) from None
     if body.start_within_s and body.deadline_s and body.start_within_s > body.deadline_s:
         raise InvalidRequest(
             errors=[
@@ -139,11 +144,16 @@ def traceparent(headers: Mapping[str, Any]) -> str:
     return given if _TRACEPARENT.fullmatch(given) else ""
 
 
-def _said(entry: Any) -> dict[str, str]:
+def wrong_fields(error: ValidationError, body: type[BaseModel]) -> InvalidRequest:
+    """What a body's model says of it, with a pointer to each field that is wrong."""
+    return InvalidRequest(errors=[_said(entry, body) for entry in error.errors()[:20]])
+
+
+def _said(entry: Any, body: type[BaseModel]) -> dict[str, str]:
     place = pointer(*entry["loc"])
     code, expected = _SAID.get(entry["type"], ("invalid", entry["msg"]))
     told = expected.format_map(entry.get("ctx", {}))
     if code == "unknown_field":
-        told = f"one of {', '.join(SubmitBody.model_fields)}"
+        told = f"one of {', '.join(body.model_fields)}"
     got = "" if code == "missing_field" else entry["input"]
     return finding(place, code, got=got, expected=told)

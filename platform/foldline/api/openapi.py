@@ -24,12 +24,15 @@ IDEMPOTENCY_KEY = OpenApiParameter(
 FILE_NAME = OpenApiParameter(
     "name", description="A name for saving the file: 1 to 128 characters without / and \\."
 )
+PAGE = (
+    OpenApiParameter("cursor", description="`next_cursor` of the page before."),
+    OpenApiParameter("limit", OpenApiTypes.INT, description="1 to 100; 50 without it."),
+)
 JOB_FILTERS = (
     OpenApiParameter("session", description="Only jobs of this session."),
     OpenApiParameter("state", enum=list(get_args(States)), description="Only jobs in this state."),
     OpenApiParameter("model", description="Only jobs of this model."),
-    OpenApiParameter("cursor", description="`next_cursor` of the page before."),
-    OpenApiParameter("limit", OpenApiTypes.INT, description="1 to 100; 50 without it."),
+    *PAGE,
 )
 USAGE_FILTERS = (
     OpenApiParameter(
@@ -57,12 +60,15 @@ def describe(
     errors: Sequence[int] = (),
     detail: str = "",
     public: bool = False,
+    name: str | None = None,
 ) -> Callable[[F], F]:
-    """Say what a view's method does, for the document. Every error is a `Problem`."""
+    """Say what a view's method does, for the document. Every error is a `Problem`. `name`: of the
+    operation, where its view has two."""
     problems = {*errors, *_ALWAYS, *(() if public else _WITH_KEY)}
     return extend_schema(
         summary=summary,
         description=detail or f"{summary}.",
+        operation_id=name,
         request=request,
         parameters=list(parameters),
         auth=[] if public else None,

@@ -17,6 +17,7 @@ from foldline.errors import FoldlineError, InvalidInput, InvalidRequest, finding
 from foldline.forecasts.reading import estimate_gpu_s
 from foldline.jobs import tickets
 from foldline.jobs.admission import Submission
+from foldline.notify.endpoints import hears_all, resolve
 from foldline.tenants.quotas import limits_of
 from foldline.tenants.services import Caller
 
@@ -36,6 +37,7 @@ def submission(
     normalized = model.compiled.normalized(body.inputs)
     files = _files(caller, model, normalized)
     seed, origin = _seed(body, model)
+    webhook = None if body.webhook is None else resolve(caller.tenant_id, body.webhook)
     size = len(orjson.dumps(normalized))
     return Submission(
         tenant_id=caller.tenant_id,
@@ -69,6 +71,8 @@ def submission(
         idempotency_key=key,
         traceparent=traceparent(headers),
         artifacts=[(place, artifact) for place, artifact, _ in files],
+        notify=webhook is not None or hears_all(caller.tenant_id),
+        webhook=webhook,
     )
 
 

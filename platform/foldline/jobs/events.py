@@ -8,7 +8,9 @@ from uuid import UUID
 
 from django.db import connection
 
+from foldline.jobs import outbox
 from foldline.jobs.models import Event, Job
+from foldline.jobs.states import TERMINAL
 
 _APPEND = """
 insert into jobs_event (job_id, sequence, kind, data, at)
@@ -17,10 +19,12 @@ select %s, coalesce(max(sequence), 0) + 1, %s, %s, %s from jobs_event where job_
 
 
 def record(job_id: UUID, kind: str, *, at: datetime, **data: Any) -> None:
-    """Append an event. Inside the transaction of the change it tells, whose row lock keeps
-    the sequence free of gaps and doubles."""
+    """Append an event; the end of a job also goes to the outbox. Inside the transaction of the
+    change it tells, whose row lock keeps the sequence free of gaps and doubles."""
     key = Job._meta.pk.get_db_prep_value(job_id, connection)
     told = Event._meta.get_field("data").get_db_prep_value(data, connection)
     when = connection.ops.adapt_datetimefield_value(at)
     with connection.cursor() as cursor:
         cursor.execute(_APPEND, [key, str(kind), told, when, key])
+    if kind in TERMINAL:
+        outbox.tell_end(job_id, at=at)

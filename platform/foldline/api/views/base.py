@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, cast
+from typing import cast
 from uuid import UUID
 
 from django.http import HttpRequest
@@ -18,7 +18,7 @@ from foldline.tenants.services import Caller
 class ApiView(APIView):
     """An ordinary view: DRF authenticates, asks for `scope`, and shapes errors."""
 
-    scope: ClassVar[str] = ApiKey.Scope.READ
+    scope: str = ApiKey.Scope.READ
     http_method_names = ["get", "head", "post"]
     content_negotiation_class = AlwaysJSON
 
