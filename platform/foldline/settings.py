@@ -179,6 +179,7 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
     "OAS_VERSION": "3.1.1",
     "SERVE_INCLUDE_SCHEMA": False,
     "SCHEMA_PATH_PREFIX": "/v1",
+    "POSTPROCESSING_HOOKS": [],  # the one there is names enums by guess, and `state` has several
 }
 
 LANGUAGE_CODE = "en"

@@ -20,6 +20,7 @@ Address = IPv4Address | IPv6Address
 
 # `is_global` of Python 3.11 takes multicast, NAT64, 6to4 and others for global.
 _IPV4_CLOSED = (
+    IPv4Network("192.0.0.0/24"),  # protocols' own; Oracle's metadata among them
     IPv4Network("192.88.99.0/24"),  # relays of 6to4
     IPv4Network("168.63.129.16/32"),  # Azure's host, from inside its machines
 )

@@ -89,10 +89,10 @@ def delivery_of(endpoint: WebhookEndpoint, *, delivery_id: UUID) -> Delivery:
 
 
 def endpoints_with_due(*, now: datetime) -> Sequence[WebhookEndpoint]:
-    """Those that something waits for now and that have no rest."""
+    """Those that something waits for now and that have no rest, of tenants that are switched on."""
     due = _due(now=now).filter(endpoint=OuterRef("pk"))
     ready = Q(paused_until=None) | Q(paused_until__lte=now)
-    return list(WebhookEndpoint.objects.filter(ready, Exists(due), disabled_at=None))
+    return list(WebhookEndpoint.objects.filter(ready, Exists(due), tenant__active=True))
 
 
 def due_of(

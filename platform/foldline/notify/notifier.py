@@ -86,11 +86,20 @@ class Notifier:
             self._guarded(self.beat)
             self._landed.wait(BEAT_S)
             stop.wait(LEAST_PAUSE_S)
+        self.close()
+        connection.close()
+
+    def close(self) -> None:
+        """Wait for what is under way, write it down, and give the duty up."""
         self._pool.shutdown(wait=True)
         self._guarded(self._settle)
         with suppress(DatabaseError):
             give_up(DUTY, name=self.name)
-        connection.close()
+
+    @property
+    def under_way(self) -> int:
+        """Messages that were handed out and not yet written down."""
+        return len(self._flights)
 
     def _guarded(self, act: Callable[[], object]) -> None:
         try:

@@ -82,15 +82,16 @@ def migrate() -> None:
 
 
 def start_services(supervisor: Supervisor, *, worker_grace_s: float | None) -> None:
-    """Gateway, sweeper, forecaster, scaler and Flower; wait until all are ready. Workers are the
-    scaler's: they come with the first job of their model.
+    """Gateway, sweeper, forecaster, notifier, scaler and Flower; wait until all are ready. Workers
+    are the scaler's: they come with the first job of their model.
 
     A worker gets `worker_grace_s` to finish at the end; None: as long as its jobs may run.
     """
     try_starts_again()
     supervisor.add(gateway())
-    for name in ("sweeper", "forecaster"):
-        supervisor.add(Program(name=name, command=(PYTHON, "manage.py", name)))
+    for name in ("sweeper", "forecaster", "notifier"):
+        # The notifier gives receivers their 15 s.
+        supervisor.add(Program(name=name, command=(PYTHON, "manage.py", name), grace_s=20))
     supervisor.add(scaler(worker_grace_s=worker_grace_s))
     supervisor.add(flower())
     supervisor.wait_ready()
