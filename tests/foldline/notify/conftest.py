@@ -99,7 +99,15 @@ class Receiver:
 
 
 @pytest.fixture
-def make_receiver(settings: Settings) -> Iterator[Callable[..., Receiver]]:
+def receivers() -> list[Receiver]:
+    """All of a test's."""
+    return []
+
+
+@pytest.fixture
+def make_receiver(
+    settings: Settings, receivers: list[Receiver]
+) -> Iterator[Callable[..., Receiver]]:
     """A receiver whose host may be told; keywords as in `Receiver`."""
     settings.WEBHOOK_HOSTS = []
     with ExitStack() as running:
@@ -107,6 +115,7 @@ def make_receiver(settings: Settings) -> Iterator[Callable[..., Receiver]]:
         def make(**behaviour: Any) -> Receiver:
             receiver = Receiver(**behaviour)
             running.callback(receiver.stop)
+            receivers.append(receiver)
             settings.WEBHOOK_HOSTS = [*settings.WEBHOOK_HOSTS, receiver.host]
             return receiver
 
@@ -190,7 +199,9 @@ def due() -> bool:
 
 
 @pytest.fixture
-def beating(db: None) -> Iterator[Beating]:
+def beating(db: None, receivers: list[Receiver]) -> Iterator[Beating]:
     notifier = Notifier(name="test")
     yield Beating(notifier=notifier)
+    for each in receivers:
+        each.may_answer.set()
     notifier.close()
