@@ -24,6 +24,8 @@ _SAID = {
     "float_type": ("wrong_type", "a number"),
     "string_type": ("wrong_type", "a text"),
     "dict_type": ("wrong_type", "an object"),
+    "list_type": ("wrong_type", "a list"),
+    "too_long": ("too_many_items", "at most {max_length} items"),
     "bool_type": ("wrong_type", "true or false"),
     "literal_error": ("not_allowed", "{expected}"),
     "greater_than": ("too_small", "more than {gt}"),

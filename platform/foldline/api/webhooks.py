@@ -29,7 +29,9 @@ class EndpointBody(BaseModel):
         max_length=URL_CHARACTERS,
         description="https, a public host name, port 443. Redirects are not followed.",
     )
-    events: list[Event] = Field(default=[], description="Types it hears of; without any: all.")
+    events: list[Event] = Field(
+        default=[], max_length=4, description="Types it hears of; without any: all."
+    )
     all_jobs: bool = Field(
         default=False,
         description="Hear of every job submitted from now on, not only of those that name it.",
