@@ -32,7 +32,7 @@ Changes = dict[str, list[Any]]
 
 PAGES = "/admin/"
 READING = ("GET", "HEAD", "OPTIONS")
-SECRETS = ("password", "digest", "secret", "old_secret")
+SECRETS = ("password", "digest")
 HIDDEN = "(hidden)"
 # Not changes of what the platform does: who is signed in, and the logs themselves.
 _ASIDE = ("sessions.session", "admin.logentry", "tenants.auditentry")
