@@ -29,7 +29,6 @@ def main() -> None:
         pids = {
             "gateway": running.enter_context(stage.gateway()),
             "sweeper": running.enter_context(_program("manage.py", "sweeper")),
-            "notifier": running.enter_context(_program("manage.py", "notifier")),
             "flower": running.enter_context(_flower()),
             "worker_host": running.enter_context(stage.worker("sleepy", ready=_ready("sleepy"))),
         }
