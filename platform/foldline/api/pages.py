@@ -33,15 +33,22 @@ def page_start(asked: Mapping[str, str]) -> UUID | None:
     if cursor is None:
         return None
     try:
-        return UUID(bytes=urlsafe_b64decode(f"{cursor}=="))
+        row_id = UUID(bytes=urlsafe_b64decode(f"{cursor}=="))
     except ValueError:
+        row_id = None
+    if row_id is None or _cursor(row_id) != cursor:  # the decoder passes over what is no letter
         raise wrong_parameter(
             "cursor", "invalid", got=cursor, expected="`next_cursor` of the page before"
-        ) from None
+        )
+    return row_id
 
 
 def next_cursor(found: Sequence[Row], *, limit: int) -> str | None:
     """What leads to the next page; None when `found`, looked for with one more, is the last."""
     if len(found) <= limit:
         return None
-    return urlsafe_b64encode(found[limit - 1].id.bytes).decode().rstrip("=")
+    return _cursor(found[limit - 1].id)
+
+
+def _cursor(row_id: UUID) -> str:
+    return urlsafe_b64encode(row_id.bytes).decode().rstrip("=")

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
-from foldline.api.envelope import wrong_fields
 from foldline.notify.models import NOTE_CHARACTERS, URL_CHARACTERS, Delivery, WebhookEndpoint
 
 Body = dict[str, Any]
@@ -37,14 +35,6 @@ class EndpointBody(BaseModel):
         description="Hear of every job submitted from now on, not only of those that name it.",
     )
     description: str = Field(default="", max_length=NOTE_CHARACTERS, pattern=r"^[^\p{C}]*$")
-
-
-def endpoint_form(payload: Mapping[str, Any]) -> EndpointBody:
-    """The checked body. Raises InvalidRequest with a pointer to each field that is wrong."""
-    try:
-        return EndpointBody.model_validate(payload)
-    except ValidationError as error:
-        raise wrong_fields(error, EndpointBody) from None
 
 
 def endpoint_body(endpoint: WebhookEndpoint) -> Body:

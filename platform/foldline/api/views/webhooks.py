@@ -15,11 +15,12 @@ from foldline.api.answers import (
     WebhookList,
     WebhookSecret,
 )
+from foldline.api.envelope import checked
 from foldline.api.openapi import PAGE, describe
 from foldline.api.pages import next_cursor, page_size, page_start
 from foldline.api.parsing import json_body
 from foldline.api.views.base import ApiView, caller, identifier, query
-from foldline.api.webhooks import EndpointBody, delivery_body, endpoint_body, endpoint_form
+from foldline.api.webhooks import EndpointBody, delivery_body, endpoint_body
 from foldline.errors import DeliveryNotFound, WebhookNotFound
 from foldline.notify import deliveries, endpoints
 from foldline.notify.models import WebhookEndpoint as EndpointRow
@@ -54,7 +55,7 @@ class WebhookEndpointsView(OwnerView):
         name="registerwebhook",
     )
     def post(self, request: Request) -> Response:
-        form = endpoint_form(json_body(request._request))
+        form = checked(EndpointBody, json_body(request._request))
         made, secret = endpoints.register(
             caller(request).tenant_id,
             url=form.url,
