@@ -290,7 +290,7 @@ class WebhookExists(FoldlineError):
     code = "webhook_exists"
     status = 409
     title = "Endpoint exists"
-    suggested_action = "Use the one that is there; `rotate` gives it a new secret."
+    suggested_action = "Use the one that is there, or rotate it."
 
 
 class WebhookLimit(FoldlineError):

@@ -190,8 +190,9 @@ class TestBadReceivers:
     def test_a_url_that_may_no_longer_be_told_is_not_called(
         self, receiver: Receiver, settings: Settings
     ) -> None:
-        settings.WEBHOOK_HOSTS = []
-        assert not post(receiver.url).taken
+        settings.WEBHOOK_HOSTS, settings.BASE_URL = [], "https://foldline.example.com"
+        settings.ALLOWED_HOSTS = ["foldline.example.com"]
+        assert post(receiver.url).error == "Only https is called."
         assert receiver.received == []
 
 
