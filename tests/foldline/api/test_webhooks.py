@@ -256,3 +256,19 @@ class TestSubmitting:
             content_type="application/json",
         )
         assert errors(answer) == [("/webhook", "webhook_unknown")]
+
+    @pytest.mark.usefixtures("toy", "unsent")
+    def test_the_jobs_of_a_batch_are_told_as_those_of_single_calls(
+        self, register: Register, api: Client
+    ) -> None:
+        register()
+        items = [
+            {"model": "toy", "inputs": {"sequence": "EVQ"}, "webhook": URL},
+            {"model": "toy", "inputs": {"sequence": "EVK"}},
+            {"model": "toy", "inputs": {"sequence": "EVR"}, "webhook": MISSING},
+        ]
+        body = api.post("/v1/batches", {"jobs": items}, content_type="application/json").json()
+        told, silent, refused = body["jobs"]
+        assert Job.objects.get(id=told["job"]["id"]).notify
+        assert not Job.objects.get(id=silent["job"]["id"]).notify
+        assert refused["error"]["errors"][0]["code"] == "webhook_unknown"
