@@ -1,5 +1,5 @@
 # Three images, one recipe:
-#   docker build --target gateway -t foldline-gateway .   also sweeper, forecaster, migrations
+#   docker build --target gateway -t foldline-gateway .   also sweeper, forecaster, notifier, migrations
 #   docker build --target scaler  -t foldline-scaler .
 #   docker build --target worker  -t foldline-worker-builtin --build-arg RUNTIME=builtin .
 # Without an NVIDIA driver at hand, which is so in a build, torch comes as a CPU build; for cards

@@ -233,6 +233,24 @@ class ArtifactNotFound(FoldlineError):
     suggested_action = "Upload the file at /v1/artifacts and use the id it gets."
 
 
+class WebhookNotFound(FoldlineError):
+    """There is no such webhook endpoint."""
+
+    code = "webhook_not_found"
+    status = 404
+    title = "Unknown webhook endpoint"
+    suggested_action = "List your endpoints at /v1/webhook-endpoints."
+
+
+class DeliveryNotFound(FoldlineError):
+    """There is no such delivery."""
+
+    code = "delivery_not_found"
+    status = 404
+    title = "Unknown delivery"
+    suggested_action = "List the deliveries of the endpoint."
+
+
 class ErrorCodeNotFound(FoldlineError):
     """No error has this code."""
 
@@ -268,6 +286,33 @@ class KeyRotation(FoldlineError):
     status = 409
     title = "Cannot make this key"
     suggested_action = "Revoke the key that is no longer used, or wait until it has expired."
+
+
+class WebhookExists(FoldlineError):
+    """An endpoint with this URL is there already."""
+
+    code = "webhook_exists"
+    status = 409
+    title = "Endpoint exists"
+    suggested_action = "Use the one that is there, or rotate it."
+
+
+class WebhookLimit(FoldlineError):
+    """No further endpoint may be registered."""
+
+    code = "webhook_limit"
+    status = 409
+    title = "Too many endpoints"
+    suggested_action = "Delete an endpoint that is no longer needed."
+
+
+class WebhookDisabled(FoldlineError):
+    """The endpoint is disabled and gets nothing."""
+
+    code = "webhook_disabled"
+    status = 409
+    title = "Endpoint disabled"
+    suggested_action = "Mend the receiver, then `enable` the endpoint."
 
 
 class RevisionNotPublishable(FoldlineError):

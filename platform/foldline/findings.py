@@ -26,6 +26,7 @@ OF_REQUESTS: Mapping[str, str] = {
     "number_out_of_range": "The number does not fit into 64 bits.",
     "path_not_allowed": "A path or an address stands where the id of an artifact belongs.",
     "pattern_mismatch": "The text holds characters that do not belong there.",
+    "target_refused": "This URL is never called; `hint` says why.",
     "too_deep": "The body is nested too deep.",
     "too_few_fields": "The object holds too few fields.",
     "too_few_items": "The list is too short.",
@@ -38,6 +39,8 @@ OF_REQUESTS: Mapping[str, str] = {
     "unknown_field": "Nobody knows this field; `expected` names those that are known.",
     "unknown_model": "No live model has this name.",
     "unknown_parameter": "Nobody knows this parameter of the query.",
+    "webhook_disabled": "This webhook endpoint is disabled.",
+    "webhook_unknown": "No webhook endpoint of yours has this id or URL.",
     "wrong_format": "The text is not of the format that is asked.",
     "wrong_type": "The value is of another JSON type than asked.",
 }

@@ -42,6 +42,7 @@ INSTALLED_APPS = [
     "foldline.artifacts",
     "foldline.jobs",
     "foldline.forecasts",
+    "foldline.notify",
     "foldline.api",
     "foldline.ops",
 ]
@@ -158,6 +159,10 @@ GPU_NODES = env.dict("FOLDLINE_GPU_NODES", default={})  # labels of the nodes wi
 GPU_CARDS_PER_NODE = env.int("FOLDLINE_GPU_CARDS_PER_NODE", default=0)  # 0: the nodes say it
 KUEUE_QUEUE = env.str("FOLDLINE_KUEUE_QUEUE", default="")
 
+# Webhooks: hosts that may be told although they are private or speak http, as `host:port`.
+WEBHOOK_HOSTS = env.list("FOLDLINE_WEBHOOK_HOSTS", default=[])
+KEEP_DELIVERIES_DAYS = env.float("FOLDLINE_KEEP_DELIVERIES_DAYS", default=30.0)
+
 CURRENCY = env.str("FOLDLINE_CURRENCY", default="USD")  # of every price and cost
 
 MAX_BODY_BYTES = 1024 * 1024
@@ -183,6 +188,7 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
     "OAS_VERSION": "3.1.1",
     "SERVE_INCLUDE_SCHEMA": False,
     "SCHEMA_PATH_PREFIX": "/v1",
+    "POSTPROCESSING_HOOKS": [],  # the one there is names enums by guess, and `state` has several
 }
 
 LANGUAGE_CODE = "en"

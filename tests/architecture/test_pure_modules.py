@@ -13,7 +13,12 @@ from foldline.environment import ROOT
 ROOMS = ROOT / "platform" / "foldline"
 BRAIN = ROOT / "scaler" / "brain"
 PURE = sorted(
-    [ROOMS / "jobs" / "states.py", *(ROOMS / "scheduling").rglob("*.py"), *BRAIN.rglob("*.py")]
+    [
+        ROOMS / "jobs" / "states.py",
+        ROOMS / "notify" / "schedule.py",
+        *(ROOMS / "scheduling").rglob("*.py"),
+        *BRAIN.rglob("*.py"),
+    ]
 )
 
 

@@ -23,7 +23,7 @@ def services() -> dict[str, Any]:
 
 
 def test_every_process_is_there(services: dict[str, Any]) -> None:
-    assert {"gateway", "sweeper", "forecaster", "migrations"} <= set(services)
+    assert {"gateway", "sweeper", "forecaster", "notifier", "migrations"} <= set(services)
 
 
 def test_workers_are_of_models_that_exist_and_have_a_card(services: dict[str, Any]) -> None:

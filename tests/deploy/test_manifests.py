@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
+from ipaddress import ip_address, ip_network
 from typing import Any
 
 import pytest
@@ -73,6 +74,7 @@ def test_every_process_of_a_deployment_is_there() -> None:
         "foldline-gateway": ["-m", "gunicorn"],
         "foldline-sweeper": ["manage.py", "sweeper"],
         "foldline-forecaster": ["manage.py", "forecaster"],
+        "foldline-notifier": ["manage.py", "notifier"],
         "foldline-scaler": ["-m", "scaler"],
         "foldline-migrations": ["manage.py", "migrate"],
     }
@@ -178,6 +180,24 @@ def test_no_long_worker_is_evicted_and_no_other_is_held() -> None:
 def test_what_no_policy_names_is_closed() -> None:
     closed = named("NetworkPolicy", "foldline-closed")["spec"]
     assert closed == {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
+
+
+def test_the_notifier_reaches_receivers_and_no_private_network() -> None:
+    policy = named("NetworkPolicy", "foldline-notifier")["spec"]
+    [rule] = policy["egress"]
+    assert rule["ports"] == [{"protocol": "TCP", "port": 443}]
+    blocks = [to["ipBlock"] for to in rule["to"]]
+    for address in ("10.0.0.1", "169.254.169.254", "192.168.1.1", "100.64.0.1", "224.0.0.1"):
+        assert not any(allows(block, address) for block in blocks), address
+    for address in ("fd00::1", "fe80::1", "64:ff9b::7f00:1", "2002:7f00:1::", "::1"):
+        assert not any(allows(block, address) for block in blocks), address
+    assert any(allows(block, "93.184.216.34") for block in blocks)
+    assert any(allows(block, "2606:2800::1") for block in blocks)
+
+
+def allows(block: Mapping[str, Any], address: str) -> bool:
+    within = [ip_address(address) in ip_network(cidr) for cidr in block.get("except", ())]
+    return ip_address(address) in ip_network(block["cidr"]) and not any(within)
 
 
 def test_tickets_and_cache_are_two_stores_outside() -> None:

@@ -421,6 +421,83 @@ class JobList(Answer):
     next_cursor: str | None
 
 
+class Health(Answer):
+    """Whether an endpoint takes what it is sent."""
+
+    failures: int = Field(description="In a row.")
+    failing_since: datetime | None
+    paused_until: datetime | None = Field(description="It gets a rest after several failures.")
+    answered_at: datetime | None = Field(description="When it took a message last.")
+
+
+class WebhookUrls(Answer):
+    self: str
+    deliveries: str
+    test: str
+    rotate: str
+    enable: str
+
+
+class WebhookEndpoint(Answer):
+    """Where you are told of the ends of jobs."""
+
+    id: UUID
+    url: str
+    description: str
+    events: list[str] = Field(description="Types it hears of; empty: all.")
+    all_jobs: bool = Field(description="False: only of jobs that name it in `webhook`.")
+    state: Literal["enabled", "disabled"]
+    disabled_reason: str | None
+    old_secret_until: datetime | None = Field(
+        description="Until then the secret before the last rotation signs, too."
+    )
+    health: Health
+    created_at: datetime
+    urls: WebhookUrls
+
+
+class WebhookSecret(WebhookEndpoint):
+    """The same with its secret, which is shown this once only."""
+
+    secret: str = Field(examples=["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"])
+
+
+class WebhookList(Answer):
+    endpoints: list[WebhookEndpoint]
+
+
+class Try(Answer):
+    attempt: int = Field(description="Counted anew when it is asked for again.")
+    status: int | None = Field(description="Of the answer; null when there was none.")
+    ms: int
+    error: str | None = Field(description="What went wrong, in words.")
+    at: datetime
+
+
+class DeliveryUrls(Answer):
+    redeliver: str
+
+
+class Delivery(Answer):
+    """One message to one endpoint, and what came of it."""
+
+    id: UUID
+    event: UUID = Field(description="The header `webhook-id`: the same in every try.")
+    type: str = Field(examples=["job.succeeded"])
+    job: UUID | None
+    state: Literal["waiting", "delivered", "dead", "dropped"]
+    tries: list[Try] = Field(description="The latest last, at most 20.")
+    next_try_at: datetime | None
+    note: str | None = Field(description="Why it is not sent any more.")
+    created_at: datetime
+    urls: DeliveryUrls
+
+
+class DeliveryList(Answer):
+    deliveries: list[Delivery]
+    next_cursor: str | None
+
+
 class BatchCounts(Answer):
     """How many items are in each state. Jobs that were removed as old are in none."""
 

@@ -113,6 +113,11 @@ class SubmitBody(BaseModel):
         " `switch` gives it to the first alternative that takes it and says so in `warnings`."
         " Without it the call waits.",
     )
+    webhook: str | None = Field(
+        default=None,
+        max_length=1000,
+        description="The id or the URL of a webhook endpoint of yours that is told of the end.",
+    )
 
 
 def checked(kind: type[Body], payload: Mapping[str, Any]) -> Body:

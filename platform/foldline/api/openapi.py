@@ -91,10 +91,7 @@ LAST_EVENT_ID = OpenApiParameter(
     description="The `id` of the last event you have; the stream goes on after it.",
 )
 UNCHANGED = OpenApiResponse(description="Nothing has changed since the `ETag` you have.")
-JOB_FILTERS = (
-    _SESSION,
-    OpenApiParameter("state", enum=list(get_args(States)), description="Only jobs in this state."),
-    _MODEL,
+PAGE = (
     OpenApiParameter(
         "cursor",
         text("^[A-Za-z0-9_-]*$", least=22, most=22),
@@ -105,6 +102,12 @@ JOB_FILTERS = (
         {"type": "integer", "minimum": 1, "maximum": 100, "default": 50},
         description="1 to 100; 50 without it.",
     ),
+)
+JOB_FILTERS = (
+    _SESSION,
+    OpenApiParameter("state", enum=list(get_args(States)), description="Only jobs in this state."),
+    _MODEL,
+    *PAGE,
 )
 USAGE_FILTERS = (
     OpenApiParameter(
@@ -132,12 +135,15 @@ def describe(
     errors: Sequence[int] = (),
     detail: str = "",
     public: bool = False,
+    name: str | None = None,
 ) -> Callable[[F], F]:
-    """Say what a view's method does, for the document. Every error is a `Problem`."""
+    """Say what a view's method does, for the document. Every error is a `Problem`. `name`: of the
+    operation, where its view has two."""
     problems = {*errors, *_ALWAYS, *(() if public else _WITH_KEY)}
     return extend_schema(
         summary=summary,
         description=detail or f"{summary}.",
+        operation_id=name,
         request=request,
         parameters=list(parameters),
         auth=[] if public else None,

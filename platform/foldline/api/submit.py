@@ -31,6 +31,7 @@ from foldline.errors import (
 from foldline.forecasts.reading import estimate_gpu_s
 from foldline.jobs import services, tickets
 from foldline.jobs.admission import Submission, Submitted, replayed
+from foldline.notify.endpoints import hears_all, resolve
 from foldline.tenants.quotas import limits_of
 from foldline.tenants.services import Caller
 
@@ -143,6 +144,7 @@ def submission(
     files = _files(caller, model, normalized)
     normalized, tidied = preflighted(model, normalized, files, tenant_id=caller.tenant_id)
     seed, origin = _seed(body, model)
+    webhook = None if body.webhook is None else resolve(caller.tenant_id, body.webhook)
     size = len(orjson.dumps(normalized))
     return Submission(
         tenant_id=caller.tenant_id,
@@ -178,6 +180,8 @@ def submission(
         warnings=[*warnings, *tidied],
         artifacts=[(place, artifact) for place, artifact, _ in files],
         next_models=body.next,
+        notify=webhook is not None or hears_all(caller.tenant_id),
+        webhook=webhook,
     )
 
 

@@ -13,6 +13,15 @@ from foldline.api.views.jobs import CancelView, JobsView, JobView, ResultView
 from foldline.api.views.models import ModelsView, ModelView
 from foldline.api.views.submit import SubmitView
 from foldline.api.views.usage import UsageView
+from foldline.api.views.webhooks import (
+    DeliveriesView,
+    EnableWebhookView,
+    PingView,
+    RedeliverView,
+    RotateWebhookView,
+    WebhookEndpointsView,
+    WebhookEndpointView,
+)
 
 # Ids and names are plain text here: one that is malformed is as unknown as any other.
 urlpatterns: list[URLPattern | URLResolver] = [
@@ -33,6 +42,19 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("artifacts/<str:artifact>/content", ContentView.as_view(), name="content"),
     path("errors", ErrorsView.as_view(), name="errors"),
     path("errors/<str:code>", ErrorView.as_view(), name="error"),
+    path("webhook-endpoints", WebhookEndpointsView.as_view(), name="webhooks"),
+    path("webhook-endpoints/<str:endpoint>", WebhookEndpointView.as_view(), name="webhook"),
+    path("webhook-endpoints/<str:endpoint>/rotate", RotateWebhookView.as_view(), name="rotate"),
+    path("webhook-endpoints/<str:endpoint>/enable", EnableWebhookView.as_view(), name="enable"),
+    path("webhook-endpoints/<str:endpoint>/test", PingView.as_view(), name="test"),
+    path(
+        "webhook-endpoints/<str:endpoint>/deliveries", DeliveriesView.as_view(), name="deliveries"
+    ),
+    path(
+        "webhook-endpoints/<str:endpoint>/deliveries/<str:delivery>/redeliver",
+        RedeliverView.as_view(),
+        name="redeliver",
+    ),
     path("usage", UsageView.as_view(), name="usage"),
     path("calibration", CalibrationView.as_view(), name="calibration"),
     path("openapi.json", DocumentView.as_view(), name="openapi"),

@@ -11,9 +11,10 @@ from uuid import UUID
 import orjson
 from django.db import connection
 
-from foldline.jobs import news
+from foldline.jobs import news, outbox
 from foldline.jobs.models import Event, Job
 from foldline.jobs.rows import moment, rows_of
+from foldline.jobs.states import TERMINAL
 
 _READ = """
 select job_id, sequence, kind, data, at from jobs_event where job_id {these} order by sequence
@@ -31,14 +32,16 @@ def record(job_id: UUID, kind: str, *, at: datetime, **data: Any) -> None:
 
 
 def append(job_id: UUID, kind: str, *, at: datetime, **data: Any) -> None:
-    """Append an event that nobody can be waiting for, as the first one of a new job. Inside
-    the transaction of the change it tells, whose row lock keeps the sequence free of gaps and
-    doubles."""
+    """Append an event that nobody can be waiting for, as the first one of a new job; the end of
+    a job also goes to the outbox. Inside the transaction of the change it tells, whose row
+    lock keeps the sequence free of gaps and doubles."""
     key = Job._meta.pk.get_db_prep_value(job_id, connection)
     told = Event._meta.get_field("data").get_db_prep_value(data, connection)
     when = connection.ops.adapt_datetimefield_value(at)
     with connection.cursor() as cursor:
         cursor.execute(_APPEND, [key, str(kind), told, when, key])
+    if kind in TERMINAL:
+        outbox.tell_end(job_id, at=at)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

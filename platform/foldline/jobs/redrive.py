@@ -154,6 +154,8 @@ def _submission(old: Job, model: LiveModel) -> Submission:
         payload_digest=old.payload_digest,
         priority=old.priority,
         session=old.session,
+        notify=old.notify,
+        webhook=old.webhook,
         # It is to be computed, not answered by what an equal call left.
         shared=False,
         artifacts=[(place, artifact) for place, artifact, _ in files],

@@ -9,6 +9,7 @@ from typing import Any
 from django.apps import AppConfig
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, register
+from django.core.checks import Warning as Caution
 
 from foldline.environment import secret_path
 
@@ -55,6 +56,32 @@ def a_public_address_is_https(
             f"FOLDLINE_PUBLIC is on, and FOLDLINE_BASE_URL is {settings.BASE_URL}.",
             hint="Set FOLDLINE_BASE_URL to the https address that callers use.",
             id="foldline.E003",
+        )
+
+
+@register()
+def webhook_hosts_name_a_port(
+    app_configs: Sequence[AppConfig] | None, **_kwargs: Any
+) -> Iterable[CheckMessage]:
+    for entry in settings.WEBHOOK_HOSTS:
+        host, _, port = entry.rpartition(":")
+        if not host or not port.isdigit() or entry != entry.lower():
+            yield Error(
+                f"FOLDLINE_WEBHOOK_HOSTS names {entry!r}, which is no host:port.",
+                hint="Write each as host:port, in small letters.",
+                id="foldline.E010",
+            )
+
+
+@register(deploy=True)
+def webhooks_stay_outside(
+    app_configs: Sequence[AppConfig] | None, **_kwargs: Any
+) -> Iterable[CheckMessage]:
+    if settings.WEBHOOK_HOSTS:
+        yield Caution(
+            f"Tenants may have messages sent to {', '.join(settings.WEBHOOK_HOSTS)}.",
+            hint="Leave FOLDLINE_WEBHOOK_HOSTS empty, or silence foldline.W010 if that is meant.",
+            id="foldline.W010",
         )
 
 

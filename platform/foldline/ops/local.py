@@ -97,8 +97,9 @@ def start_services(supervisor: Supervisor, *, worker_grace_s: float | None) -> N
 def services(*, worker_grace_s: float | None = None) -> Iterator[Program]:
     """All that runs beside the broker, in the order it is started."""
     yield gateway()
-    for name in ("sweeper", "forecaster"):
-        yield Program(name=name, command=(PYTHON, "manage.py", name))
+    for name in ("sweeper", "forecaster", "notifier"):
+        # The notifier gives receivers their 15 s.
+        yield Program(name=name, command=(PYTHON, "manage.py", name), grace_s=20)
     yield scaler(worker_grace_s=worker_grace_s)
     yield flower()
 

@@ -177,12 +177,20 @@ def _is_of_a_form(entry: LogEntry) -> bool:
     return entry.change_message.startswith("[") or not entry.change_message
 
 
+def note(row: Model, *, actor: str, changes: Changes) -> None:
+    """A change that the platform made by itself: who, and {field: [before, after]}."""
+    _enter(actor, row, "change", changes)
+
+
 def _write(under_way: _Request, instance: Model, action: str, changes: Changes) -> None:
-    if not changes:
-        return
+    if changes:
+        _enter(under_way.actor, instance, action, changes)
+
+
+def _enter(actor: str, instance: Model, action: str, changes: Changes) -> None:
     kind, object_id = _key(instance)
     AuditEntry.objects.create(
-        actor=under_way.actor,
+        actor=actor,
         action=action,
         kind=kind,
         object_id=object_id,

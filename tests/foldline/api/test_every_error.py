@@ -21,6 +21,7 @@ from foldline.catalog.services import retire
 from foldline.errors import CATALOGUE
 from foldline.findings import FINDINGS
 from foldline.jobs.models import Job
+from foldline.notify import deliveries, endpoints
 from foldline.tenants.models import ApiKey, Quota, Tenant
 from foldline.tenants.services import issue_key
 
@@ -92,6 +93,12 @@ def conflict(asked: Asked) -> Iterator[Any]:
     asked.api.post("/v1/models/toy/jobs", BODY, content_type="application/json")
     url = asked.path.replace("{job}", str(Job.objects.get().id))
     yield getattr(asked.api, asked.method)(url)
+    endpoint, _ = endpoints.register(asked.tenant.id, url="https://hooks.example.com/")
+    yield asked.ask(data={"url": endpoint.url})
+    delivery = deliveries.ping(endpoint)
+    endpoints.disable(endpoint.id, reason="It broke.")
+    url = asked.path.replace("{endpoint}", str(endpoint.id))
+    yield getattr(asked.api, asked.method)(url.replace("{delivery}", str(delivery.id)))
 
 
 def gone(asked: Asked) -> Iterator[Any]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from django.test import Client
@@ -38,6 +39,18 @@ def an_artifact(_submit: Submit, api: Client) -> str:
     return str(api.post("/v1/artifacts", b"x", content_type="text/plain").json()["id"])
 
 
+def an_endpoint(_submit: Submit, api: Client) -> str:
+    url = f"https://hooks.example.com/{uuid4()}"
+    body = {"url": url}
+    made = api.post("/v1/webhook-endpoints", body, content_type="application/json")
+    return str(made.json()["id"])
+
+
+def a_delivery(api: Client, endpoint: str) -> str:
+    sent = api.post(f"/v1/webhook-endpoints/{endpoint}/test")
+    return str(sent.json()["id"])
+
+
 def a_batch(_submit: Submit, api: Client) -> str:
     body = {"jobs": [{"model": "toy", "inputs": {"sequence": "EVQ"}}]}
     return str(api.post("/v1/batches", body, content_type="application/json").json()["id"])
@@ -47,6 +60,8 @@ def a_batch(_submit: Submit, api: Client) -> str:
 EXAMPLES: Mapping[str, Callable[[Submit, Client], str]] = {
     "job": a_job,
     "artifact": an_artifact,
+    "endpoint": an_endpoint,
+    "delivery": lambda submit, api: a_delivery(api, an_endpoint(submit, api)),
     "batch": a_batch,
 }
 # JSON a method needs so that only the id can be wrong, by operation.
@@ -57,6 +72,14 @@ def test_every_kind_of_id_has_an_example() -> None:
     named = {name for _, path, _ in OPERATIONS for name in PARAMETER.findall(path)}
     assert named <= EXAMPLES.keys() | NOT_OWNED
     assert WITH_ID
+
+
+def owned(names: set[str], submit: Submit, api: Client) -> dict[str, str]:
+    """One of each; a delivery is one of the endpoint."""
+    mine = {name: EXAMPLES[name](submit, api) for name in names if name != "delivery"}
+    if "delivery" in names:
+        mine["delivery"] = a_delivery(api, mine["endpoint"])
+    return mine
 
 
 def ask(
@@ -89,7 +112,7 @@ def test_anothers_id_answers_exactly_like_a_missing_one(
     operation: Mapping[str, Any],
 ) -> None:
     names = set(PARAMETER.findall(path)) - NOT_OWNED
-    mine = {name: EXAMPLES[name](submit, api) for name in names}
+    mine = owned(names, submit, api)
     foreign = seen(ask(other_api, method, path, operation, mine))
     missing = seen(ask(other_api, method, path, operation, dict.fromkeys(names, MISSING)))
     assert foreign[0] == 404
@@ -109,7 +132,7 @@ def test_anothers_id_in_other_letters_is_still_anothers(
     operation: Mapping[str, Any],
 ) -> None:  # fmt: skip
     names = set(PARAMETER.findall(path)) - NOT_OWNED
-    mine = {name: EXAMPLES[name](submit, api) for name in names}
+    mine = owned(names, submit, api)
     for spelled in (str.upper, lambda name: name.replace("-", ""), lambda name: f"{{{name}}}"):
         ids = {name: spelled(one) for name, one in mine.items()}
         assert ask(other_api, method, path, operation, ids).status_code == 404

@@ -75,6 +75,7 @@ def test_a_submit_is_described_with_an_example() -> None:
         "deadline_s",
         "start_within_s",
         "no_cache",
+        "webhook",
         "next",
         "on_unavailable",
     }

@@ -117,7 +117,9 @@ def test_a_malformed_body_is_a_400_with_a_pointer(
         ("session", "x" * 121, "too_long"),
         ("session", "a\nb", "pattern_mismatch"),
         ("session", 1, "wrong_type"),
-        ("webhook", "https://example.com", "unknown_field"),
+        ("webhook", "https://example.com", "webhook_unknown"),
+        ("webhook", 7, "wrong_type"),
+        ("hook", "https://example.com", "unknown_field"),
     ],
     ids=str,
 )

@@ -13,6 +13,8 @@ from foldline.ops.checks import (
     folders_can_be_written,
     secrets_are_private,
     the_scaler_knows_where_workers_are,
+    webhook_hosts_name_a_port,
+    webhooks_stay_outside,
 )
 from tests.foldline.ops.conftest import StartCommand
 
@@ -47,6 +49,17 @@ def test_a_scaler_without_a_place_for_workers_is_refused(settings: Settings) -> 
 def test_an_unknown_way_to_hand_out_cards_is_refused(settings: Settings) -> None:
     settings.GPU_FLAVOUR = "halves"
     assert ids_of(the_scaler_knows_where_workers_are) == ["foldline.E007"]
+@pytest.mark.parametrize("entry", ["receiver", "receiver:", ":9000", "Receiver:9000", "a:b"])
+def test_a_webhook_host_without_a_port_is_refused(settings: Settings, entry: str) -> None:
+    settings.WEBHOOK_HOSTS = ["receiver:9000", entry]
+    assert ids_of(webhook_hosts_name_a_port) == ["foldline.E010"]
+
+
+def test_webhook_hosts_in_production_are_warned_of(settings: Settings) -> None:
+    assert ids_of(webhooks_stay_outside) == []
+    settings.WEBHOOK_HOSTS = ["receiver:9000"]
+    assert ids_of(webhooks_stay_outside) == ["foldline.W010"]
+    assert ids_of(webhook_hosts_name_a_port) == []
 
 
 def test_a_public_address_without_https_is_refused(settings: Settings) -> None:

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.processes
 
 UP = ("manage.py", "up")
 ALL_UP = "Ctrl-C stops everything"
-STEPS = ["valkey is ready", "forecaster is ready", "gateway is ready", ALL_UP]
+STEPS = ["valkey is ready", "forecaster is ready", "notifier is ready", "gateway is ready", ALL_UP]
 
 
 def stopped_cleanly(command: Command, *, status: int = 130) -> None:

@@ -22,6 +22,8 @@ from foldline.fleet.models import ModelPolicy
 from foldline.jobs.admission import Submission
 from foldline.jobs.models import Job, QueueState
 from foldline.jobs.services import submit
+from foldline.notify import deliveries, endpoints
+from foldline.notify.models import Delivery, WebhookEndpoint
 from foldline.tenants.models import ApiKey, AuditEntry, LedgerLine, Quota, Tenant, User
 from foldline.tenants.services import KEY, issue_key
 
@@ -46,6 +48,9 @@ class Rows:
     queue: QueueState
     policy: ModelPolicy
     job: Job
+    webhook: WebhookEndpoint
+    disabled_webhook: WebhookEndpoint
+    delivery: Delivery
 
 
 @pytest.fixture
@@ -77,7 +82,17 @@ def rows(
         queue=QueueState.objects.create(model=live.model, paused="old weights"),
         policy=ModelPolicy.objects.create(model=live.model, pinned=1),
         job=dead_letter(tenant, live),
+        **webhooks(tenant),
     )
+
+
+def webhooks(tenant: Tenant) -> Any:
+    well = endpoints.register(tenant.pk, url="https://a.example.com/")[0]
+    disabled = endpoints.register(tenant.pk, url="https://b.example.com/")[0]
+    endpoints.disable(disabled.pk, reason="It broke.")
+    delivery = deliveries.ping(well)
+    Delivery.objects.update(state="dead", next_at=None, ended_at=timezone.now())
+    return {"webhook": well, "disabled_webhook": disabled, "delivery": delivery}
 
 
 def dead_letter(tenant: Tenant, revision: Revision) -> Job:
@@ -188,6 +203,10 @@ EXAMPLES: Mapping[str, Door] = {
     "jobs.job:redrive_this": press("job", "redrive_this"),
     "jobs.queuestate:pause_model": press("queue", "pause_model", reason="new weights"),
     "jobs.queuestate:resume_model": press("queue", "resume_model"),
+    "notify.delivery:redeliver_selected": choose("delivery", "redeliver_selected"),
+    "notify.delivery:redeliver_this": press("delivery", "redeliver_this"),
+    "notify.webhookendpoint:disable_this": press("webhook", "disable_this", reason="It broke."),
+    "notify.webhookendpoint:enable_this": press("disabled_webhook", "enable_this"),
     "tenants.apikey:add": add_key,
     "tenants.apikey:revoke": press("key", "revoke"),
     "tenants.apikey:revoke_selected": choose("key", "revoke_selected"),

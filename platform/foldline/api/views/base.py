@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import ClassVar, cast
+from typing import cast
 from uuid import UUID
 
 from django.http import HttpRequest
@@ -21,7 +21,7 @@ _NO_TEXT = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 class ApiView(APIView):
     """An ordinary view: DRF authenticates, asks for `scope`, and shapes errors."""
 
-    scope: ClassVar[str] = ApiKey.Scope.READ
+    scope: str = ApiKey.Scope.READ
     http_method_names = ["get", "head", "post"]
     content_negotiation_class = AlwaysJSON
 

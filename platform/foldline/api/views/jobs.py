@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from base64 import urlsafe_b64decode, urlsafe_b64encode
 from datetime import UTC, datetime
-from uuid import UUID
 
 from django.http import HttpResponse, HttpResponseNotModified
 from rest_framework.request import Request
@@ -16,6 +14,7 @@ from foldline.api.bodies import error_body, result_body
 from foldline.api.conditions import matches, wait_s
 from foldline.api.middleware import request_id
 from foldline.api.openapi import ETAG, IF_NONE_MATCH, JOB_FILTERS, UNCHANGED, WAIT, describe
+from foldline.api.pages import next_cursor, page_size, page_start
 from foldline.api.shown import job_bodies
 from foldline.api.views.base import ApiView, caller, identifier, query, wrong_parameter
 from foldline.api.waits import poll_after_s
@@ -27,27 +26,23 @@ from foldline.jobs.models import Job as JobRow
 from foldline.jobs.states import State
 from foldline.tenants.models import ApiKey
 
-MOST_JOBS = 100
-USUAL_JOBS = 50
-
 
 class JobsView(ApiView):
     @describe("List your jobs, newest first", {200: JobList}, parameters=JOB_FILTERS, errors=(400,))
     def get(self, request: Request) -> Response:
         asked = query(request, "session", "state", "model", "cursor", "limit")
-        limit = _limit(asked.get("limit"))
+        limit = page_size(asked)
         found = selectors.jobs_of(
             tenant_id=caller(request).tenant_id,
             session=asked.get("session"),
             state=_state(asked.get("state")),
             model=asked.get("model"),
-            before=_before(asked.get("cursor")),
+            before=page_start(asked),
             limit=limit + 1,
         )
-        page = found[:limit]
-        jobs = job_bodies(page)
-        more = len(found) > limit
-        return Response({"jobs": jobs, "next_cursor": _cursor(page[-1].id) if more else None})
+        return Response(
+            {"jobs": job_bodies(found[:limit]), "next_cursor": next_cursor(found, limit=limit)}
+        )
 
 
 class JobView(ApiView):
@@ -126,33 +121,7 @@ def _poll_after_s(job: JobRow, *, now: datetime) -> int:
     return poll_after_s(job.revision.lane, prospect_of(job, now=now), now=now)
 
 
-def _limit(text: str | None) -> int:
-    if text is None:
-        return USUAL_JOBS
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:4]) <= MOST_JOBS:
-        raise wrong_parameter("limit", "invalid", got=text, expected=f"1 to {MOST_JOBS}")
-    return int(text)
-
-
 def _state(text: str | None) -> str | None:
     if text is not None and text not in list(State):
         raise wrong_parameter("state", "not_allowed", got=text, expected=", ".join(State))
     return text
-
-
-def _cursor(job_id: UUID) -> str:
-    return urlsafe_b64encode(job_id.bytes).decode().rstrip("=")
-
-
-def _before(cursor: str | None) -> UUID | None:
-    if cursor is None:
-        return None
-    try:
-        job_id = UUID(bytes=urlsafe_b64decode(f"{cursor}=="))
-    except ValueError:
-        job_id = None
-    if job_id is None or _cursor(job_id) != cursor:  # the decoder passes over what is no letter
-        raise wrong_parameter(
-            "cursor", "invalid", got=cursor, expected="`next_cursor` of the page before"
-        )
-    return job_id

@@ -15,7 +15,7 @@ from foldline.ops.supervisor import BEAT_S, Supervisor
 
 
 class Command(BaseCommand):
-    help = "Start and watch Redis, gateway, sweeper, forecaster, scaler and Flower on this machine."
+    help = "Start and watch Redis, gateway, its companions, scaler and Flower on this machine."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
