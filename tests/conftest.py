@@ -14,6 +14,7 @@ from django.test import Client
 from pytest_django import DjangoDbBlocker, Settings
 
 from foldline.api.outage import outage
+from foldline.api.views.tools import tools_kept
 from foldline.catalog.models import Model, Revision
 from foldline.catalog.selectors import live_models_kept
 from foldline.catalog.services import publish, sync
@@ -70,6 +71,7 @@ REMEMBERED = (
     failing_kept,
     past_use_kept,
     live_models_kept,
+    tools_kept,
     outage,
 )
 

@@ -24,6 +24,9 @@ IDEMPOTENCY_KEY = OpenApiParameter(
 FILE_NAME = OpenApiParameter(
     "name", description="A name for saving the file: 1 to 128 characters without / and \\."
 )
+TOOL_FORMAT = OpenApiParameter(
+    "format", enum=["openai", "anthropic", "mcp"], required=True, description="Whose words."
+)
 JOB_FILTERS = (
     OpenApiParameter("session", description="Only jobs of this session."),
     OpenApiParameter("state", enum=list(get_args(States)), description="Only jobs in this state."),
