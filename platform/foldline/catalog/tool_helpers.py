@@ -10,14 +10,6 @@ from foldline.catalog.tools import Tool
 MOST_JOBS = 100
 
 _JOB_ID = {"type": "string", "maxLength": 64, "description": "`job_id` of an answer."}
-_ID = {"type": "string", "maxLength": 64, "description": "`job_id` of an answer."}
-_WAIT_S = {
-    "type": "number",
-    "minimum": 0,
-    "maximum": MOST_WAIT_S,
-    "default": USUAL_WAIT_S,
-    "description": f"Seconds to wait, at most {MOST_WAIT_S}.",
-}
 _ID = "0199aa3c-7a10-7c4e-9d53-0e5f3b1c2d4e"
 
 WAIT = Tool(
