@@ -102,10 +102,10 @@ def _at_most(model: LiveModel) -> str:
 
 def in_words(seconds: float) -> str:
     """Rounded up to 1, 2, 3, 5 or 10 of a unit and its tens: such as "20 s" or "3 min"."""
-    if seconds <= 60:
-        return f"{_rounded(seconds)} s"
-    minutes = _rounded(seconds / 60)
-    return f"{minutes} min"
+    for unit, name in ((1, "s"), (60, "min")):
+        if seconds <= 50 * unit:
+            return f"{_rounded(seconds / unit)} {name}"
+    return f"{_rounded(seconds / 3600)} h"
 
 
 def _rounded(number: float) -> int:

@@ -113,7 +113,8 @@ async def list_tools(context: Context, params: types.PaginatedRequestParams | No
         visit.admit()
     except Refused as refused:
         _fail(refused)
-    return {"tools": list(visit.tools), "ttlMs": KEPT_MS, "cacheScope": "private"}
+    kept = {"ttlMs": KEPT_MS, "cacheScope": "private"}
+    return {"resultType": "complete", "tools": list(visit.tools), **kept}
 
 
 async def call_tool(context: Context, params: types.CallToolRequestParams) -> Body:

@@ -10,7 +10,6 @@ import orjson
 from django.conf import settings
 
 from foldline.catalog.tool_helpers import GET, WAIT
-from foldline.catalog.tools import in_words
 from foldline.waiting.mcp.visit import OPEN
 
 Body = dict[str, Any]
@@ -41,7 +40,8 @@ def _end(finish: str | None) -> str:
     if finish is None:
         return ""
     left_s = (datetime.fromisoformat(finish) - datetime.now(UTC)).total_seconds()
-    return f" Ends in about {in_words(max(left_s, 1))}."
+    left = f"{max(left_s, 1):.0f} s" if left_s < 90 else f"{left_s / 60:.0f} min"
+    return f" Ends in about {left}."
 
 
 def answer(job: Mapping[str, Any], result: Mapping[str, Any] | None = None) -> Body:
