@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import importlib
 from typing import Any
-from uuid import uuid4
 
 from foldline.errors import BodyTooLarge, MethodNotAllowed
 from foldline.waiting.bridge import Receive, Scope, Send
@@ -38,20 +37,20 @@ class Entrance:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         foreign = stranger(scope)
         if foreign is not None:
-            await refuse(foreign, scope, send)
+            await refuse(foreign, send)
             return
-        scope = _named(scope)
         gate = await self._gate(scope)
+        name = gate.headers["x-request-id"]
         if gate.status in _OF_HTTP:
             await pass_on(gate, send)
         elif scope["method"] != "POST":
-            await refuse(MethodNotAllowed(), scope, send, allow="POST")
+            await refuse(MethodNotAllowed(), send, request_id=name, allow="POST")
         elif (body := await read(scope, receive)) is None:
-            await refuse(BodyTooLarge(), scope, send)
+            await refuse(BodyTooLarge(), send, request_id=name)
         elif not is_unambiguous(body):
             await send_json(send, 400, PARSE_ERROR)
         else:
-            await self._speak(scope, body, gate, receive, send)
+            await self._speak(_named(scope, name), body, gate, receive, send)
 
     async def close(self) -> None:
         """End the SDK's task group, if it was ever begun."""
@@ -77,7 +76,8 @@ class Entrance:
         visit = Visit(
             inside=self._inside, ended=self._ended, scope=scope, tools=self._tools, gate=gate
         )
-        incoming, outgoing = Incoming(body, receive), Outgoing(visit, send)
+        incoming = Incoming(body, receive)
+        outgoing = Outgoing(visit, send, request_id=gate.headers["x-request-id"])
         protocol = await self._opened()
         work = asyncio.ensure_future(
             protocol.serve({**scope, VISIT: visit}, body, incoming, outgoing)
@@ -104,8 +104,7 @@ class Entrance:
         return self._protocol
 
 
-def _named(scope: Scope) -> Scope:
-    """One id for the request and all that is asked for it."""
-    if any(name == b"x-request-id" for name, _ in scope["headers"]):
-        return scope
-    return {**scope, "headers": [*scope["headers"], (b"x-request-id", uuid4().hex.encode())]}
+def _named(scope: Scope, request_id: str) -> Scope:
+    """With one id for all that is asked for it."""
+    others = [(name, value) for name, value in scope["headers"] if name != b"x-request-id"]
+    return {**scope, "headers": [*others, (b"x-request-id", request_id.encode())]}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from typing import Any
+from uuid import uuid4
 
 import orjson
 from django.conf import settings
@@ -43,9 +44,10 @@ class Outgoing:
     """The answer, with the request's id. A key that was revoked meanwhile turns it into a 401,
     as long as nothing was sent."""
 
-    def __init__(self, visit: Visit, send: Send) -> None:
+    def __init__(self, visit: Visit, send: Send, *, request_id: str) -> None:
         self._visit = visit
         self._send = send
+        self._named = (b"x-request-id", request_id.encode())
         self._begun = False
         self._replaced = False
 
@@ -57,8 +59,7 @@ class Outgoing:
             return
         if message["type"] == "http.response.start":
             self._begun = True
-            named = (b"x-request-id", self._visit.request_id.encode("latin-1"))
-            message = {**message, "headers": [*message.get("headers", []), named]}
+            message = {**message, "headers": [*message.get("headers", []), self._named]}
         await self._send(message)
 
 
@@ -78,9 +79,13 @@ async def read(scope: Scope, receive: Receive) -> bytes | None:
     return bytes(body)
 
 
-async def refuse(error: FoldlineError, scope: Scope, send: Send, **headers: str) -> None:
-    name = dict(scope["headers"]).get(b"x-request-id", b"").decode("latin-1")
-    await send_json(send, error.status, problem(error, name), kind=PROBLEM, **headers)
+async def refuse(
+    error: FoldlineError, send: Send, *, request_id: str = "", allow: str = ""
+) -> None:
+    name = request_id or uuid4().hex
+    headers = {"x-request-id": name} | ({"allow": allow} if allow else {})
+    told = problem(error, name)
+    await send_json(send, error.status, told, kind=PROBLEM, headers=headers)
 
 
 async def pass_on(reply: Reply, send: Send) -> None:
@@ -88,7 +93,7 @@ async def pass_on(reply: Reply, send: Send) -> None:
     kept = ("www-authenticate", "location", "retry-after", "x-request-id")
     headers = {name: value for name, value in reply.headers.items() if name in kept}
     kind = reply.headers.get("content-type", PROBLEM)
-    await send_json(send, reply.status, reply.body, kind=kind, **headers)
+    await send_json(send, reply.status, reply.body, kind=kind, headers=headers)
 
 
 async def send_json(
@@ -97,10 +102,10 @@ async def send_json(
     body: Mapping[str, Any] | None,
     *,
     kind: str = "application/json",
-    **headers: str,
+    headers: Mapping[str, str] | None = None,
 ) -> None:
     content = b"" if body is None else orjson.dumps(body)
-    told = {**headers, "content-type": kind, "content-length": str(len(content))}
+    told = {**(headers or {}), "content-type": kind, "content-length": str(len(content))}
     raw = [(name.encode(), value.encode("latin-1")) for name, value in told.items()]
     await send({"type": "http.response.start", "status": status, "headers": raw})
     await send({"type": "http.response.body", "body": content})

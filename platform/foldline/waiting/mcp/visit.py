@@ -25,7 +25,7 @@ from foldline.waiting.inside import Ended, Inside, Reply
 
 Body = dict[str, Any]
 
-VISIT = "foldline.visit"
+VISIT = "foldline.mcp"
 OPEN = ("queued", "running")
 
 CHECK_S = 2.5
@@ -59,11 +59,6 @@ class Visit:
     tools: Sequence[Body]
     gate: Reply
     unwelcome: Reply | None = None
-
-    @property
-    def request_id(self) -> str:
-        name: bytes = dict(self.scope["headers"])[b"x-request-id"]
-        return name.decode("latin-1")
 
     def admit(self) -> None:
         """Raises Refused where a limit, a scope or an outage kept the caller out."""
@@ -135,19 +130,24 @@ class Visit:
         note: Callable[[Body], Awaitable[None]],
     ) -> None:
         """Return once any or all of these jobs, which are the caller's, have ended, or when the
-        time is over or this process ends. `note` hears now and then how the first of them
-        stands. Raises Refused when the caller may not ask any more."""
+        time is over, or when there is no waiting here: the process ends, or the room is full.
+        `note` hears now and then how the first of them stands. Raises Refused when the caller may
+        not ask any more."""
         loop = asyncio.get_running_loop()
         ends = loop.time() + timeout_s
-        left = {UUID(job_id): job_id for job_id in job_ids}
+        left = {UUID(name): name for name in job_ids}
         while left and (spell := min(CHECK_S, ends - loop.time())) > 0:
             began = loop.time()
-            for done in await self.ended(list(left), mode=mode, timeout_s=spell):
-                left.pop(done, None)
+            try:
+                ended = await self.ended(list(left), mode=mode, timeout_s=spell)
+            except FoldlineError:
+                return
+            for job_id in ended:
+                left.pop(job_id, None)
             if not left or (mode == "any" and len(left) < len(job_ids)):
                 return
             if loop.time() - began < spell / 2:
-                return  # sent home early: the process ends
+                return  # sent home early
             await note(await self.job(next(iter(left.values()))))
 
 
