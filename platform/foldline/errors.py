@@ -427,6 +427,27 @@ class RepeatFailure(FoldlineError):
         return cls(message, retry_after_s=retry_after_s, first_error=first_error)
 
 
+class TooManyWaits(FoldlineError):
+    """So many calls of this tenant wait at once that no further one may."""
+
+    code = "too_many_waits"
+    status = 429
+    title = "Too many waiting calls"
+    retryable = True
+    suggested_action = "Wait for many jobs with one call (a batch), or ask without waiting."
+
+
+class WaitingRoomFull(FoldlineError):
+    """So many callers wait here that no further one may."""
+
+    code = "waiting_room_full"
+    status = 503
+    title = "No room to wait"
+    retryable = True
+    fault = "platform"
+    suggested_action = "Ask without waiting, or wait again after `retry_after_s` seconds."
+
+
 class InternalError(FoldlineError):
     """Something broke on our side. It has been written down under the request's id."""
 

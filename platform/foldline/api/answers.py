@@ -220,6 +220,7 @@ class UsageReport(Answer):
 class JobUrls(Answer):
     self: str
     result: str
+    events: str
     cancel: str
 
 

@@ -149,4 +149,9 @@ def artifact_body(artifact: Artifact | Stored) -> Body:
 
 def _job_urls(job_id: UUID) -> Body:
     here = f"/v1/jobs/{job_id}"
-    return {"self": here, "result": f"{here}/result", "cancel": f"{here}/cancel"}
+    return {
+        "self": here,
+        "result": f"{here}/result",
+        "events": f"{here}/events",
+        "cancel": f"{here}/cancel",
+    }

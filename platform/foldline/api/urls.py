@@ -6,6 +6,7 @@ from foldline.api.views.artifacts import ArtifactView, ContentView, UploadView
 from foldline.api.views.calibration import CalibrationView
 from foldline.api.views.document import DocumentView
 from foldline.api.views.estimate import EstimateView
+from foldline.api.views.events import EventsView
 from foldline.api.views.jobs import CancelView, JobsView, JobView, ResultView
 from foldline.api.views.models import ModelsView, ModelView
 from foldline.api.views.submit import SubmitView
@@ -17,6 +18,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("models/<str:model>/jobs", SubmitView.as_view(), name="submit"),
     path("models/<str:model>/estimate", EstimateView.as_view(), name="estimate"),
     path("jobs/<str:job>", JobView.as_view(), name="job"),
+    path("jobs/<str:job>/events", EventsView.as_view(), name="events"),
     path("jobs/<str:job>/result", ResultView.as_view(), name="result"),
     path("jobs/<str:job>/cancel", CancelView.as_view(), name="cancel"),
     path("jobs", JobsView.as_view(), name="jobs"),

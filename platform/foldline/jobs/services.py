@@ -20,7 +20,7 @@ from foldline.errors import (
     RepeatFailure,
     job_error,
 )
-from foldline.jobs import pauses, tickets
+from foldline.jobs import news, pauses, tickets
 from foldline.jobs.admission import (
     Submission,
     Submitted,
@@ -163,6 +163,7 @@ def progress(fence: Fence, *, fraction: float, stage: str = "", message: str = "
     }
     if not _held(fence).update(progress=shown):
         raise Fenced
+    news.tell(fence.job_id)
 
 
 @_led_on

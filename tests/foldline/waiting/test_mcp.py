@@ -26,7 +26,6 @@ from tests.worker_process import wait_until
 
 pytestmark = pytest.mark.processes
 
-DOOR = "tests.foldline.waiting.mcp_door:app"
 HELPERS = ["wait_for_job", "get_job", "cancel_job", "estimate"]
 
 _FURTHER_KEY = """
@@ -46,9 +45,8 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
         running_redis(tmp_path_factory.mktemp("redis")) as redis,
         built(tmp_path_factory.mktemp("house"), redis=redis) as house,
     ):
-        house.start("gateway", "-m", "gunicorn", DOOR)
+        house.start_gateway()
         house.start_sweeper()
-        wait_until(lambda: house.get("/healthz").status == 200, what="a gateway")
         house.start_worker()
         yield house
 
@@ -57,7 +55,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
 def other_port(house: House) -> int:
     """Where a second gateway process of the same house answers."""
     port = free_port()
-    house.start("gateway", "-m", "gunicorn", DOOR, FOLDLINE_PORT=str(port))
+    house.start("gateway", "-m", "gunicorn", FOLDLINE_PORT=str(port))
     wait_until(lambda: _answers(port), what="a second gateway")
     return port
 

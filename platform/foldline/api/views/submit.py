@@ -9,11 +9,11 @@ from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 
 from foldline.api import problems
-from foldline.api.answers import Job
+from foldline.api.answers import Job, Result
 from foldline.api.authentication import caller_of
 from foldline.api.bodies import accepted_body
 from foldline.api.envelope import SubmitBody
-from foldline.api.openapi import IDEMPOTENCY_KEY, describe
+from foldline.api.openapi import IDEMPOTENCY_KEY, PREFER, describe
 from foldline.api.parsing import json_body
 from foldline.api.refusals import refusals
 from foldline.api.rendering import json_response
@@ -43,14 +43,15 @@ class SubmitView(ApiView):
 
     @describe(
         "Submit a job",
-        {202: Job},
+        {202: Job, 200: Result},
         request=SubmitBody,
-        parameters=(IDEMPOTENCY_KEY,),
-        errors=(400, 404, 410, 411, 413, 415, 422),
+        parameters=(IDEMPOTENCY_KEY, PREFER),
+        errors=(400, 404, 409, 410, 411, 413, 415, 422),
         detail="Accepted means kept: the job will end in a result or a reason. Repeat a submit"
         " that got no answer with the same `Idempotency-Key`: it never makes a second job. An equal"
         " call that is running or was answered before is not computed again: see `coalesced_with`"
-        " and `cache`.",
+        " and `cache`. With `Prefer: wait=n` the gateway waits for the end, and answers as"
+        " `GET …/result` does.",
     )
     def post(self, request: HttpRequest, model: str) -> HttpResponse:
         caller = caller_of(request, scope=self.scope)

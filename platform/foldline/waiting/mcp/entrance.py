@@ -10,6 +10,7 @@ import importlib
 from typing import Any
 
 from foldline.errors import BodyTooLarge, MethodNotAllowed
+from foldline.tenants.visits import Visit as Asking
 from foldline.waiting.bridge import Receive, Scope, Send
 from foldline.waiting.inside import Ended, Inside, Reply
 from foldline.waiting.mcp.exchange import Incoming, Outgoing, pass_on, read, refuse, send_json
@@ -39,7 +40,8 @@ class Entrance:
         if foreign is not None:
             await refuse(foreign, send)
             return
-        gate = await self._gate(scope)
+        asking = Asking()
+        gate = await self._gate(scope, asking)
         name = gate.headers["x-request-id"]
         if gate.status in _OF_HTTP:
             await pass_on(gate, send)
@@ -50,38 +52,40 @@ class Entrance:
         elif not is_unambiguous(body):
             await send_json(send, 400, PARSE_ERROR)
         else:
-            await self._speak(_named(scope, name), body, gate, receive, send)
+            visit = Visit(
+                inside=self._inside,
+                ended=self._ended,
+                asking=asking,
+                scope=_named(scope, name),
+                tools=self._tools,
+                gate=gate,
+            )
+            await self._speak(visit, body, receive, Outgoing(visit, send, request_id=name))
 
     async def close(self) -> None:
         """End the SDK's task group, if it was ever begun."""
         if self._protocol is not None:
             await self._protocol.close()
 
-    async def _gate(self, scope: Scope) -> Reply:
+    async def _gate(self, scope: Scope, asking: Asking) -> Reply:
         """Ask for the tools as the caller: that tells whether the key is good, costs little when
         nothing has changed, and keeps the tools fresh. The query goes along, so that a key in
         it is refused."""
         query = scope["query_string"].decode("latin-1")
         target = f"{LISTED}&{query}" if query else LISTED
-        gate = await self._inside.ask(scope, "GET", target, headers={"if-none-match": self._etag})
+        known = {"if-none-match": self._etag}
+        gate = await self._inside.ask(scope, "GET", target, headers=known, visit=asking)
         if gate.status == 200:
             self._tools, self._etag = gate.body["tools"], gate.headers["etag"]
         return gate
 
-    async def _speak(
-        self, scope: Scope, body: bytes, gate: Reply, receive: Receive, send: Send
-    ) -> None:
+    async def _speak(self, visit: Visit, body: bytes, receive: Receive, send: Send) -> None:
         """Let the SDK answer, unless the client leaves: then nobody waits any longer. What was
         submitted stays."""
-        visit = Visit(
-            inside=self._inside, ended=self._ended, scope=scope, tools=self._tools, gate=gate
-        )
         incoming = Incoming(body, receive)
-        outgoing = Outgoing(visit, send, request_id=gate.headers["x-request-id"])
         protocol = await self._opened()
-        work = asyncio.ensure_future(
-            protocol.serve({**scope, VISIT: visit}, body, incoming, outgoing)
-        )
+        scope = {**visit.scope, VISIT: visit}
+        work = asyncio.ensure_future(protocol.serve(scope, body, incoming, send))
         leaving = asyncio.ensure_future(incoming.watch())
         try:
             await asyncio.wait({work, leaving}, return_when=asyncio.FIRST_COMPLETED)

@@ -18,8 +18,8 @@ from foldline.catalog.tool_helpers import HELPERS
 from foldline.catalog.tool_schemas import MOST_WAIT_S
 from foldline.waiting.bridge import Receive, Scope, Send
 from foldline.waiting.mcp.tasks import TASKS, task
-from foldline.waiting.mcp.tools import Note, call_helper, call_model, ended_result
-from foldline.waiting.mcp.visit import OPEN, VISIT, Refused, Visit
+from foldline.waiting.mcp.tools import call_helper, call_model, ended_result
+from foldline.waiting.mcp.visit import OPEN, VISIT, Note, Refused, Visit
 from foldline.waiting.mcp.words import refusal, standing
 
 Context = ServerRequestContext[Any, Any]
@@ -206,8 +206,10 @@ def _has_tasks(context: Context) -> bool:
     return True
 
 
-def _noting(context: Context) -> Note:
-    """Tells a client that waits how its job stands; nothing happens if it did not ask to know."""
+def _noting(context: Context) -> Note | None:
+    """Tells a client that waits how its job stands; None for one that did not ask to know."""
+    if "progress_token" not in (context.meta or {}):
+        return None
     began = asyncio.get_running_loop().time()
 
     async def note(job: Body) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
@@ -13,11 +13,10 @@ from foldline.catalog.tool_helpers import CANCEL, GET, WAIT, estimate
 from foldline.catalog.tool_schemas import MOST_WAIT_S, OPTIONS, USUAL_WAIT_S
 from foldline.errors import InvalidInput, InvalidRequest, finding, pointer
 from foldline.waiting.mcp.tasks import task
-from foldline.waiting.mcp.visit import OPEN, Refused, Visit
+from foldline.waiting.mcp.visit import OPEN, Note, Refused, Visit
 from foldline.waiting.mcp.words import answer, refusal, said
 
 Body = dict[str, Any]
-Note = Callable[[Body], Awaitable[None]]
 
 WAIT_OPTION = "wait_s"
 MOST_RESULTS = 64 * 1024
@@ -31,7 +30,7 @@ async def call_model(
     *,
     key: Any,
     as_task: bool,
-    note: Note,
+    note: Note | None,
 ) -> Body:
     """Submit the call. Then a task, where the client knows them; else wait for a while. A call
     that was answered before is answered at once either way. Raises Refused."""
@@ -52,7 +51,9 @@ async def ended_result(visit: Visit, job: Body) -> Body:
     return said(answer(job, await visit.result(job)))
 
 
-async def call_helper(visit: Visit, name: str, arguments: Mapping[str, Any], *, note: Note) -> Body:
+async def call_helper(
+    visit: Visit, name: str, arguments: Mapping[str, Any], *, note: Note | None
+) -> Body:
     """Raises Refused."""
     _check(name, arguments)
     if name == WAIT.name:
@@ -69,7 +70,7 @@ async def _full_answer(visit: Visit, job: Body) -> Body:
     return answer(job, await visit.result(job) if job["state"] == "succeeded" else None)
 
 
-async def _wait(visit: Visit, arguments: Mapping[str, Any], *, note: Note) -> Body:
+async def _wait(visit: Visit, arguments: Mapping[str, Any], *, note: Note | None) -> Body:
     mode = arguments.get("mode", "any")
     timeout_s = arguments.get("timeout_s", USUAL_WAIT_S)
     jobs = {job_id: await visit.job(job_id) for job_id in dict.fromkeys(arguments["job_ids"])}

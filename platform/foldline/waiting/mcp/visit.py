@@ -20,17 +20,19 @@ from foldline.errors import (
     pointer,
     problem,
 )
+from foldline.tenants.visits import Visit as Asking
 from foldline.waiting.bridge import Scope
 from foldline.waiting.inside import Ended, Inside, Reply
 
 Body = dict[str, Any]
+Note = Callable[[Body], Awaitable[None]]
 
 VISIT = "foldline.mcp"
 OPEN = ("queued", "running")
 
-CHECK_S = 2.5
-"""Seconds between two looks at the job, and so at the key, of one who waits. A revoked key is
-known everywhere after two more."""
+NOTE_S = 2.5
+"""Seconds between two words on the job to a client that wants to hear of it."""
+EARLY_S = 0.05
 
 _NAME = re.compile(r"[a-z0-9_]{1,64}")
 
@@ -50,11 +52,13 @@ class Refused(Exception):
 
 @dataclass(kw_only=True)
 class Visit:
-    """`gate`: what Django said when it was asked whether the caller may come in. `unwelcome`:
-    its answer when the key stopped being good on the way."""
+    """`asking`: what counts as one question against the rates. `gate`: what Django said when it
+    was asked whether the caller may come in. `unwelcome`: its answer when the key stopped being
+    good on the way."""
 
     inside: Inside
     ended: Ended
+    asking: Asking
     scope: Scope
     tools: Sequence[Body]
     gate: Reply
@@ -74,8 +78,12 @@ class Visit:
         headers: Mapping[str, str] | None = None,
     ) -> Body:
         """What Django answers. Raises Refused."""
+        # The questions about a request were counted at the gate; what it does counts for itself.
+        asking = self.asking if method == "GET" else None
         try:
-            reply = await self.inside.ask(self.scope, method, target, body=body, headers=headers)
+            reply = await self.inside.ask(
+                self.scope, method, target, body=body, headers=headers, visit=asking
+            )
         except TypeError as error:  # a lone surrogate, or a number of more than 64 bits
             raise Refused.of(InvalidJSON(f"The arguments cannot be sent: {error}.")) from None
         if reply.status == 401:
@@ -127,28 +135,33 @@ class Visit:
         *,
         mode: Literal["any", "all"],
         timeout_s: float,
-        note: Callable[[Body], Awaitable[None]],
+        note: Note | None,
     ) -> None:
         """Return once any or all of these jobs, which are the caller's, have ended, or when the
-        time is over, or when there is no waiting here: the process ends, or the room is full.
-        `note` hears now and then how the first of them stands. Raises Refused when the caller may
-        not ask any more."""
+        time is over, or when there is no waiting here: the process ends, the key has ended or
+        the room is full. `note` hears now and then how the first of them stands. Raises
+        Refused."""
         loop = asyncio.get_running_loop()
         ends = loop.time() + timeout_s
         left = {UUID(name): name for name in job_ids}
-        while left and (spell := min(CHECK_S, ends - loop.time())) > 0:
-            began = loop.time()
-            try:
-                ended = await self.ended(list(left), mode=mode, timeout_s=spell)
-            except FoldlineError:
+        while left and (now := loop.time()) < ends:
+            until = min(ends, now + NOTE_S) if note else ends
+            ended = await self._ended(left, mode=mode, timeout_s=until - now)
+            left = {job_id: name for job_id, name in left.items() if job_id not in ended}
+            if (ended and mode == "any") or loop.time() < until - EARLY_S:
                 return
-            for job_id in ended:
-                left.pop(job_id, None)
-            if not left or (mode == "any" and len(left) < len(job_ids)):
-                return
-            if loop.time() - began < spell / 2:
-                return  # sent home early
-            await note(await self.job(next(iter(left.values()))))
+            if left and note:
+                await note(await self.job(next(iter(left.values()))))
+
+    async def _ended(
+        self, jobs: Collection[UUID], *, mode: Literal["any", "all"], timeout_s: float
+    ) -> Collection[UUID]:
+        try:
+            return await self.ended(
+                list(jobs), mode=mode, timeout_s=timeout_s, caller=self.asking.caller
+            )
+        except FoldlineError:
+            return ()
 
 
 def _path(job_id: str) -> str:
