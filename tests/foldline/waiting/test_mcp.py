@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from uuid import uuid4
 
@@ -31,6 +32,15 @@ HELPERS = ["wait_for_job", "get_job", "cancel_job", "estimate"]
 _FURTHER_KEY = """
 from foldline.tenants.services import ensure_tenant, issue_key
 print(issue_key(ensure_tenant({slug!r}, name="Another"), name={name!r}, scopes={scopes!r})[1])
+"""
+_QUOTA = """
+from foldline.tenants.models import Quota, Tenant
+Quota.objects.create(tenant=Tenant.objects.get(slug={slug!r}), **{limits!r})
+"""
+_RETIRE = """
+from foldline.catalog.models import Revision
+from foldline.catalog.services import retire
+retire(Revision.objects.get(model__name={name!r}))
 """
 _REVOKE = """
 from foldline.tenants.models import ApiKey
@@ -677,3 +687,125 @@ def test_arguments_that_no_job_can_hold_are_a_result_that_says_so(house: House, 
     }  # fmt: skip
     result = raw.send(json.dumps(body).encode(), headers=headers).body["result"]
     assert (result["isError"], result["structuredContent"]["code"]) == (True, "invalid_json")
+
+
+def test_more_calls_wait_than_there_are_threads_and_others_are_served(house: House) -> None:
+    """A gateway process has 8 threads."""
+    raw, job_id = Raw(house=house), house.accepted(seconds=60)
+    arguments = {"job_ids": [job_id, job_id], "timeout_s": 30}
+
+    def wait() -> Any:
+        return raw.post("tools/call", name="wait_for_job", arguments=arguments)
+
+    with ThreadPoolExecutor(24) as pool:
+        waits = [pool.submit(wait) for _ in range(24)]
+        for _ in range(20):
+            answer = house.get("/v1/models")
+            assert (answer.status, answer.seconds < 2) == (200, True)
+        assert not any(each.done() for each in waits)
+        house.post(f"/v1/jobs/{job_id}/cancel", {})
+        for each in waits:
+            (job,) = each.result().body["result"]["structuredContent"]["jobs"]
+            assert job["state"] == "cancelled"
+
+
+def test_results_of_many_jobs_are_told_as_far_as_an_agent_can_read_them(house: House) -> None:
+    raw = Raw(house=house)
+    ids = [house.accepted(seconds=0, echo=f"{n:03}" * 300) for n in range(90)]
+    for job_id in ids:
+        house.until(job_id, "succeeded")
+    arguments = {"job_ids": ids, "mode": "all"}
+    result = raw.post("tools/call", name="wait_for_job", arguments=arguments).body["result"]
+    assert len(result["content"][0]["text"]) < 96 * 1024
+    told = result["structuredContent"]["jobs"]
+    assert [job["job_id"] for job in told] == ids
+    full, rest = [[j for j in told if ("result" in j) is has] for has in (True, False)]
+    assert len(full) > 40
+    assert rest
+    assert all("Call get_job" in job["next"] for job in rest)
+    more = raw.post("tools/call", name="get_job", arguments={"job_id": rest[0]["job_id"]})
+    assert more.body["result"]["structuredContent"]["result"]["echo"]
+
+
+def limited(house: House, slug: str, **limits: int) -> str:
+    """A key of a new tenant with these limits."""
+    key = issue(house, slug=slug, name=slug)
+    command = _QUOTA.format(slug=slug, limits=limits)
+    house.manage("shell", "--verbosity", "0", "--command", command)
+    return key
+
+
+def test_a_quota_that_refuses_a_call_is_a_result_that_says_so(house: House) -> None:
+    raw = Raw(house=house, key=limited(house, "patient", waiting=0))
+    result = raw.post("tools/call", name="sleepy", arguments=nap()).body["result"]
+    assert result["isError"] is True
+    assert result["structuredContent"]["code"] == "quota_exceeded"
+    assert result["structuredContent"]["limit"]["name"] == "waiting"
+    assert result["content"][0]["text"].startswith("quota_exceeded: ")
+
+
+def test_a_request_counts_once_however_long_it_waits_and_however_often_it_asks(
+    house: House,
+) -> None:
+    key = limited(house, "chatty", polls_per_minute=3, requests_per_minute=1)
+    raw = Raw(house=house, key=key)
+    told = raw.post("tools/call", name="sleepy", arguments=nap(3)).body["result"]
+    assert told["structuredContent"]["state"] == "succeeded"
+    refused = raw.post("tools/call", name="sleepy", arguments=nap()).body["result"]
+    assert refused["structuredContent"]["limit"]["name"] == "requests_per_minute"
+    arguments = {"job_ids": [told["structuredContent"]["job_id"]]}
+    shown = raw.post("tools/call", name="wait_for_job", arguments=arguments).body["result"]
+    assert shown["structuredContent"]["done"] is True
+    late = raw.post("tools/call", name="wait_for_job", arguments=arguments).body["result"]
+    assert late["structuredContent"]["limit"]["name"] == "polls_per_minute"
+    assert "Try again after" in late["content"][0]["text"]
+    listed = raw.post("tools/list")
+    assert (listed.error, listed.body["error"]["data"]["code"]) == (-32603, "quota_exceeded")
+
+
+def test_one_id_names_the_request_and_all_that_is_asked_for_it(house: House) -> None:
+    raw = Raw(house=house)
+    wrong = raw.post("tools/call", name="sleepy", arguments={})
+    name = wrong.headers["x-request-id"]
+    assert wrong.body["result"]["structuredContent"]["request_id"] == name
+    own = raw.post("tools/list", headers={"X-Request-ID": "agent-7"})
+    assert own.headers["x-request-id"] == "agent-7"
+
+
+def test_a_model_that_is_retired_is_no_tool_within_seconds(house: House) -> None:
+    house.manage("shell", "--verbosity", "0", "--command", _RETIRE.format(name="stepper"))
+    raw = Raw(house=house)
+
+    def names() -> list[str]:
+        return [tool["name"] for tool in raw.post("tools/list").body["result"]["tools"]]
+
+    wait_until(lambda: "stepper" not in names(), within_s=5)
+    assert "sleepy" in names()
+    wait_until(lambda: _code(raw, "stepper") == "model_retired", within_s=5)
+
+
+def _code(raw: Raw, name: str) -> str:
+    result = raw.post("tools/call", name=name, arguments={}).body["result"]
+    return str(result["structuredContent"]["code"])
+
+
+def test_a_gateway_that_ends_answers_those_who_wait(house: House) -> None:
+    port = free_port()
+    gateway = house.start("gateway", "-m", "gunicorn", FOLDLINE_PORT=str(port))
+    wait_until(lambda: _answers(port), what="a gateway")
+
+    async def call() -> None:
+        async with connected(house, port=port) as client:
+            told = structured(await client.call_tool("sleepy", nap(60, _call={"wait_s": 0})))
+            arguments = {"job_ids": [told["job_id"]], "timeout_s": 45}
+            waiting = asyncio.create_task(client.call_tool("wait_for_job", arguments))
+            await asyncio.sleep(1)
+            began = time.monotonic()
+            gateway.running.terminate()
+            waited = structured(await waiting)
+            assert time.monotonic() - began < 5
+            assert waited["done"] is False
+            await asyncio.to_thread(house.post, f"/v1/jobs/{told['job_id']}/cancel", {})
+
+    asyncio.run(call())
+    assert gateway.running.wait(20) == 0

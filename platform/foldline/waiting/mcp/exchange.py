@@ -64,7 +64,7 @@ class Outgoing:
 
 
 async def read(scope: Scope, receive: Receive) -> bytes | None:
-    """The body; None where it is longer than any JSON body may be."""
+    """The body; None where it is longer than any JSON body may be, or its sender has left."""
     length = dict(scope["headers"]).get(b"content-length", b"0")
     if length.isdigit() and int(length) > settings.MAX_BODY_BYTES:
         return None
@@ -74,7 +74,7 @@ async def read(scope: Scope, receive: Receive) -> bytes | None:
         message = await receive()
         body += message.get("body", b"")
         more = message.get("more_body", False)
-        if len(body) > settings.MAX_BODY_BYTES:
+        if message["type"] == "http.disconnect" or len(body) > settings.MAX_BODY_BYTES:
             return None
     return bytes(body)
 
