@@ -13,6 +13,7 @@ import orjson
 import pytest
 
 from foldline.environment import ROOT
+from foldline.errors import DatabaseUnavailable, problem
 from foldline.tenants.services import Caller
 from foldline.waiting.bridge import Bridge, Message, Scope
 from foldline.waiting.inside import Inside
@@ -63,17 +64,23 @@ SCOPE: Scope = {
 
 
 def django(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-    """Answers as Django does where a call is accepted and takes long."""
-    is_list = environ["PATH_INFO"] == "/v1/tools"
+    """Answers as Django does that has accepted a call when its database goes away."""
     named = [("X-Request-ID", "7"), ("ETag", '"1"'), ("Content-Type", "application/json")]
-    start_response("200 OK", named)
-    return [orjson.dumps({"tools": []} if is_list else JOB)]
+    if environ["PATH_INFO"] == "/v1/tools":
+        start_response("200 OK", named)
+        return [orjson.dumps({"tools": []})]
+    if environ["REQUEST_METHOD"] == "POST":
+        start_response("202 Accepted", named)
+        return [orjson.dumps(JOB)]
+    start_response("503 Service Unavailable", named)
+    return [orjson.dumps(problem(DatabaseUnavailable(), "7"))]
 
 
 class Waits:
-    """Waits for ever, and remembers how that ended."""
+    """Waits for ever, and remembers how that ended; or not at all, as where there is no room."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, at_all: bool = True) -> None:
+        self.at_all = at_all
         self.begun = asyncio.Event()
         self.cancelled = False
 
@@ -86,6 +93,8 @@ class Waits:
         caller: Caller | None = None,
     ) -> frozenset[UUID]:
         self.begun.set()
+        if not self.at_all:
+            return frozenset()
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError:
@@ -146,6 +155,31 @@ def test_a_client_that_leaves_while_it_sends_is_not_heard(bridge: Bridge) -> Non
         return waits
 
     assert not asyncio.run(leave()).begun.is_set()
+
+
+def test_a_call_that_was_accepted_tells_its_job_whatever_happens_then(bridge: Bridge) -> None:
+    async def call() -> Any:
+        sent = list[Message]()
+        messages = iter([{"type": "http.request", "body": orjson.dumps(CALL)}])
+
+        async def receive() -> Message:
+            if (message := next(messages, None)) is not None:
+                return message
+            return await asyncio.get_running_loop().create_future()
+
+        async def send(message: Message) -> None:
+            sent.append(message)
+
+        entrance = mcp(Inside(bridge), Waits(at_all=False))
+        async with asyncio.timeout(20):
+            await entrance(SCOPE, receive, send)
+        await entrance.close()
+        return orjson.loads(sent[1]["body"])["result"]
+
+    result = asyncio.run(call())
+    assert result["isError"] is False
+    assert result["structuredContent"]["job_id"] == JOB["id"]
+    assert "Call wait_for_job" in result["structuredContent"]["next"]
 
 
 def test_the_sdk_is_not_loaded_before_somebody_speaks_mcp() -> None:

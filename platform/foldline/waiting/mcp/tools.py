@@ -38,10 +38,13 @@ async def call_model(
     job = await visit.submit(name, arguments, key=_key(key))
     if job["state"] in OPEN and as_task:
         return {"resultType": "task", **task(job)}
-    if job["state"] in OPEN:
-        await visit.until_ended([job["id"]], mode="all", timeout_s=wait_s, note=note)
-        job = await visit.job(job["id"])
-    return said(answer(job)) if job["state"] in OPEN else await ended_result(visit, job)
+    try:
+        if job["state"] in OPEN:
+            await visit.until_ended([job["id"]], mode="all", timeout_s=wait_s, note=note)
+            job = await visit.job(job["id"])
+        return said(answer(job)) if job["state"] in OPEN else await ended_result(visit, job)
+    except Refused:
+        return said(answer(job))  # it was accepted: who is not told its id would send it again
 
 
 async def ended_result(visit: Visit, job: Body) -> Body:
