@@ -165,7 +165,8 @@ def test_a_call_that_was_accepted_tells_its_job_whatever_happens_then(bridge: Br
         async def receive() -> Message:
             if (message := next(messages, None)) is not None:
                 return message
-            return await asyncio.get_running_loop().create_future()
+            await asyncio.Event().wait()
+            raise AssertionError
 
         async def send(message: Message) -> None:
             sent.append(message)
