@@ -6,6 +6,9 @@ waiting room, without a thread, and Django answers it when there is something to
 
 from __future__ import annotations
 
+from foldline.wsgi import application  # sets Django up, which what follows needs
+
+# isort: split
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
