@@ -16,10 +16,6 @@ from uuid import UUID
 
 from django.conf import settings
 
-from foldline.wsgi import application  # sets Django up, which the others need
-
-# isort: split
-
 from foldline.errors import TooManyWaits, WaitingRoomFull
 from foldline.waiting import polls, streams, submits
 from foldline.waiting.bridge import Bridge, Receive, Scope, Send, WSGIApp
