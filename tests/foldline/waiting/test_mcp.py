@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from http.client import HTTPConnection
 from typing import Any
 from uuid import uuid4
 
@@ -71,10 +72,15 @@ def other_port(house: House) -> int:
 
 
 def _answers(port: int) -> bool:
-    import socket
-
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
+    """Whether a gateway does, and not only its socket is there."""
+    connection = HTTPConnection("127.0.0.1", port, timeout=60)
+    try:
+        connection.request("GET", "/healthz")
+        return connection.getresponse().status == 200
+    except ConnectionError:
+        return False
+    finally:
+        connection.close()
 
 
 @pytest.fixture(scope="module")
@@ -761,6 +767,17 @@ def test_a_request_counts_once_however_long_it_waits_and_however_often_it_asks(
     assert "Try again after" in late["content"][0]["text"]
     listed = raw.post("tools/list")
     assert (listed.error, listed.body["error"]["data"]["code"]) == (-32603, "quota_exceeded")
+
+
+def test_what_a_request_does_counts_for_itself(house: House) -> None:
+    raw = Raw(house=house, key=limited(house, "curious", requests_per_minute=1))
+    arguments = {"model": "sleepy", "inputs": nap()}
+    first, again = (
+        raw.post("tools/call", name="estimate", arguments=arguments).body["result"]
+        for _ in range(2)
+    )
+    assert first["isError"] is False
+    assert again["structuredContent"]["limit"]["name"] == "requests_per_minute"
 
 
 def test_one_id_names_the_request_and_all_that_is_asked_for_it(house: House) -> None:
