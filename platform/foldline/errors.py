@@ -187,6 +187,24 @@ class ScopeMissing(FoldlineError):
     suggested_action = "Use a key with the scope this call needs."
 
 
+class OriginRefused(FoldlineError):
+    """A page of another site sent this request."""
+
+    code = "origin_refused"
+    status = 403
+    title = "Foreign origin"
+    suggested_action = "Call from a program, without the header `Origin`, or from a page of ours."
+
+
+class HostRefused(FoldlineError):
+    """The header `Host` names somebody else."""
+
+    code = "host_refused"
+    status = 421
+    title = "Foreign host"
+    suggested_action = "Use the address an administrator gave you (`FOLDLINE_HOSTS` lists it)."
+
+
 class NotFound(FoldlineError):
     """There is nothing at this address."""
 

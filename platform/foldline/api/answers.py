@@ -78,6 +78,17 @@ class ModelList(Answer):
     models: list[Model]
 
 
+class LeftOut(Answer):
+    name: str
+    why: str
+
+
+class ToolList(Answer):
+    format: Literal["openai", "anthropic", "mcp"]
+    tools: list[dict[str, Any]] = Field(description="As the vendor's API takes them.")
+    left_out: list[LeftOut] = Field(description="Models that cannot be told in this format.")
+
+
 class Seed(Answer):
     value: int
     origin: Literal["caller", "default", "random"]

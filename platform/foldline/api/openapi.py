@@ -55,6 +55,9 @@ FILE_NAME = OpenApiParameter(
 )
 _SESSION = OpenApiParameter("session", _ANY_TEXT, description="Only jobs of this session.")
 _MODEL = OpenApiParameter("model", _ANY_TEXT, description="Only jobs of this model.")
+TOOL_FORMAT = OpenApiParameter(
+    "format", enum=["openai", "anthropic", "mcp"], required=True, description="Whose words."
+)
 WAIT = OpenApiParameter(
     "wait",
     {"type": "integer", "minimum": 1, "maximum": 50},

@@ -12,6 +12,7 @@ from foldline.api.views.events import EventsView
 from foldline.api.views.jobs import CancelView, JobsView, JobView, ResultView
 from foldline.api.views.models import ModelsView, ModelView
 from foldline.api.views.submit import SubmitView
+from foldline.api.views.tools import ToolsView
 from foldline.api.views.usage import UsageView
 from foldline.api.views.webhooks import (
     DeliveriesView,
@@ -37,6 +38,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("jobs", JobsView.as_view(), name="jobs"),
     path("models", ModelsView.as_view(), name="models"),
     path("models/<str:model>", ModelView.as_view(), name="model"),
+    path("tools", ToolsView.as_view(), name="tools"),
     path("artifacts", UploadView.as_view(), name="upload"),
     path("artifacts/<str:artifact>", ArtifactView.as_view(), name="artifact"),
     path("artifacts/<str:artifact>/content", ContentView.as_view(), name="content"),

@@ -21,6 +21,8 @@ from foldline.waiting import polls, streams, submits
 from foldline.waiting.bridge import Bridge, Receive, Scope, Send, WSGIApp
 from foldline.waiting.calls import Call
 from foldline.waiting.held import ClientLeft, Held, refusal
+from foldline.waiting.inside import Inside
+from foldline.waiting.mcp import app as mcp
 from foldline.waiting.reads import Reads
 from foldline.waiting.room import Room
 from foldline.waiting.server import LEAVE
@@ -39,10 +41,13 @@ class Door:
         max_body = settings.MAX_UPLOAD_BYTES + FRAME_BYTES
         self.django = Bridge(wsgi, threads=settings.THREADS, max_body=max_body)
         self.room = Room(Reads(self.django))
+        self.mcp = mcp(Inside(self.django), self.room.ended)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            if (wait := self._wait_of(scope)) is None:
+            if scope["path"] == "/mcp":
+                await self.mcp(scope, receive, send)
+            elif (wait := self._wait_of(scope)) is None:
                 await self.django(scope, receive, send)
             else:
                 await self._let_wait(wait, scope, receive, send)
@@ -101,6 +106,7 @@ class Door:
         scope["state"][LEAVE] = self.room.leave
         await send({"type": "lifespan.startup.complete"})
         await receive()  # lifespan.shutdown
+        await self.mcp.close()
         await self.room.close()
         self.django.close()
         await send({"type": "lifespan.shutdown.complete"})
