@@ -1,0 +1,110 @@
+"""Waiting for jobs, on a server that waits with the caller and on one that answers at once.
+
+One open job is asked for by long-poll: the answer comes when the job changes. An `ETag` on the
+answer says that the server can do that, and is sent back to say what the caller knows. Without
+it, and for several open jobs, each is asked for again when its `poll_after_s` is over.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from foldline.client.asks import ORDINARY_S, Ask, Flow, Pause, Reply, place
+from foldline.client.calling import Calling, read_reply
+from foldline.client.errors import TimedOut
+from foldline.client.shapes import Job
+
+LONGEST_S = 45
+"""Of one long-poll; proxies cut what is silent for a minute."""
+APART_S = 1.0
+"""Between two long-polls, so that a job that changes all the time is not asked for all the time."""
+SHARE_S = 0.2
+"""Per open job: those who wait for many ask five times a second at most."""
+
+Mode = Literal["any", "all"]
+Seen = Callable[[Sequence[Job]], None]
+
+
+def unseen(_jobs: object) -> None:
+    """For who only wants to know the end."""
+
+
+@dataclass(kw_only=True)
+class Watched:
+    """A job as last seen; `waits`: the server holds an answer back until the job changes."""
+
+    job: Job
+    asked: float
+    etag: str = ""
+    waits: bool = True
+
+    def due(self, still_open: int) -> float:
+        """When asking again makes sense."""
+        if still_open == 1 and self.waits:
+            return self.asked + APART_S
+        return self.asked + max(self.job.poll_after_s or 0.0, SHARE_S * still_open)
+
+
+def watch(
+    calling: Calling, jobs: Sequence[Job | str], *, mode: Mode, timeout_s: float | None, seen: Seen
+) -> Flow[list[Job]]:
+    """The jobs as they are once all have ended (`mode` any: once one has), in the same order.
+
+    `seen` is called with all of them at first and after each look. Raises TimedOut.
+    """
+    began = calling.clock()
+    until = math.inf if timeout_s is None else began + timeout_s
+    watched: list[Watched] = []
+    for each in jobs:
+        job = each if isinstance(each, Job) else (yield from _job(calling, each))
+        watched.append(Watched(job=job, asked=began - APART_S))
+    while True:
+        as_seen = [each.job for each in watched]
+        seen(as_seen)
+        still_open = [each for each in watched if not each.job.ended]
+        if not still_open or (mode == "any" and len(still_open) < len(watched)):
+            return as_seen
+        if calling.clock() >= until:
+            raise TimedOut(as_seen, seconds=timeout_s or 0)
+        yield from _look(calling, still_open, until=until)
+
+
+def _job(calling: Calling, job_id: str) -> Flow[Job]:
+    return calling.told(Job, Ask(method="GET", path=place("jobs", job_id)))
+
+
+def _look(calling: Calling, still_open: Sequence[Watched], *, until: float) -> Flow[None]:
+    """Pause until a job is due, and ask for it; pause only, if none is due in time."""
+    count = len(still_open)
+    first = min(still_open, key=lambda each: each.due(count))
+    now, due = calling.clock(), first.due(count)
+    if due > now:
+        yield Pause(seconds=min(due, until) - now)
+        now = calling.clock()
+    if due > until:
+        return
+    wait_s = int(min(LONGEST_S, max(0.0, until - now))) if count == 1 else 0
+    reply = yield from calling.call(_ask(first, wait_s))
+    _note(first, reply)
+    early = calling.clock() < now + wait_s - 1
+    first.asked = now
+    first.waits = bool(first.etag) and not (reply.status == 304 and early)
+
+
+def _ask(watched: Watched, wait_s: int) -> Ask:
+    return Ask(
+        method="GET",
+        path=place("jobs", watched.job.id),
+        query={"wait": str(wait_s)} if wait_s else {},
+        headers={"If-None-Match": watched.etag} if watched.etag else {},
+        silence_s=ORDINARY_S + wait_s,
+    )
+
+
+def _note(watched: Watched, reply: Reply) -> None:
+    if reply.status != 304:
+        watched.job = read_reply(Job, reply)
+        watched.etag = reply.headers.get("etag", "")
