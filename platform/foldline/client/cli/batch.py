@@ -46,7 +46,8 @@ def batch(
 ) -> None:
     """Run every *.json of a folder, and write each outcome to FOLDER/results.
 
-    Repeat it after a crash or a failure: what is done is skipped, jobs that run are taken up.
+    Repeat it after a crash or a failure: what is done is skipped, jobs that run
+    are taken up, what failed is tried again.
     """
     items = items_of(folder, model=model)
     if not items:

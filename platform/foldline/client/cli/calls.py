@@ -51,8 +51,8 @@ def run(
 ) -> None:
     """Run a model on the inputs in a file, and show what it answers.
 
-    Stopped half-way, or killed? The same command takes up the same job. Ctrl-C leaves the job
-    running.
+    Ctrl-C leaves the job running. After that, or after a crash, the same command
+    takes up the same job.
     """
     inputs = with_files(json_object(input_file), file or [])
     options = given.options_of(
@@ -166,10 +166,11 @@ def _estimated(told: Estimate) -> Iterator[str]:
     now = datetime.now(UTC)
     if told.cache.hit:
         yield "It has run before: the answer is there at once."
-    start = span(told.eta.start_p50, told.eta.start_p90, now)
-    done = span(told.eta.finish_p50, told.eta.finish_p90, now)
-    yield f"start: {start or 'nobody can say'}"
-    yield f"done:  {done or 'nobody can say'}"
+    else:
+        start = span(told.eta.start_p50, told.eta.start_p90, now)
+        done = span(told.eta.finish_p50, told.eta.finish_p90, now)
+        yield f"start: {start or 'nobody can say'}"
+        yield f"done:  {done or 'nobody can say'}"
     if told.cold_start.expected:
         yield "       no worker has the model loaded"
     if told.usage.gpu_seconds is not None:

@@ -79,7 +79,8 @@ class Item:
         self._write({"state": "refused", "error": problem.body})
 
     def _write(self, told: Mapping[str, Any]) -> None:
-        write(self.file, json.dumps({"name": self.name, "call": self.digest, **told}, indent=1))
+        told = {"name": self.name, "call": self.digest, **told}
+        write(self.file, json.dumps(told, indent=1) + "\n")
         self.written = True
         if self._run is not None:
             self._run.forget()

@@ -42,7 +42,7 @@ class Screen:
         self._tasks: dict[str, TaskID] = {}
         self._bars = Progress(
             Label(table_column=Column(no_wrap=True)),
-            BarColumn(bar_width=20),
+            BarColumn(bar_width=20, complete_style="green", finished_style="green"),
             Words(table_column=Column(no_wrap=True, overflow="ellipsis", ratio=1)),
             TimeElapsedColumn(),
             console=console,

@@ -1,0 +1,96 @@
+"""Waiting by long-poll where the server can, and by `poll_after_s` where it answers at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from foldline.client import TimedOut
+from tests.foldline.client.scripted import Says, Scripted
+
+Connect = Callable[..., Any]
+
+
+def job(state: str, name: str = "j1", **more: Any) -> dict[str, Any]:
+    return {"id": name, "state": state, "model": "sleepy", "poll_after_s": 1, **more}
+
+
+def test_a_server_that_answers_at_once_is_asked_when_it_says(
+    connect: Connect, script: Scripted
+) -> None:
+    script.will_say(*[Says(body=job("running"))] * 3, Says(body=job("succeeded")))
+    (ended,) = connect(script.url).wait(["j1"])
+    assert ended.state == "succeeded"
+    _, at_once, later, last = script.asked
+    assert 1 <= later.at - at_once.at < 1.9
+    assert 1 <= last.at - later.at < 1.9
+
+
+def test_a_server_that_waits_is_told_what_is_known_and_asked_again(
+    connect: Connect, script: Scripted
+) -> None:
+    waits = Says(body=job("queued", poll_after_s=50), headers={"ETag": '"v1"'})
+    changed = Says(body=job("running", poll_after_s=50), headers={"ETag": '"v2"'})
+    script.will_say(waits, changed, Says(body=job("succeeded", poll_after_s=None)))
+    began = len(script.asked)
+    (ended,) = connect(script.url).wait(["j1"])
+    assert ended.ended
+    plain, first, second = script.asked[began:]
+    assert plain.path == "/v1/jobs/j1"
+    assert first.path == second.path == "/v1/jobs/j1?wait=45"
+    assert second.headers["if-none-match"] == '"v2"'
+    assert second.at - first.at < 2, "it does not wait for poll_after_s"
+
+
+def test_a_server_that_says_unchanged_without_waiting_is_not_asked_all_the_time(
+    connect: Connect, script: Scripted
+) -> None:
+    etag = {"ETag": '"v1"'}
+    script.will_say(
+        Says(body=job("running"), headers=etag),
+        Says(status=304, raw=b"", headers=etag),
+        Says(status=304, raw=b"", headers=etag),
+        Says(body=job("succeeded")),
+    )
+    connect(script.url).wait(["j1"])
+    gaps = [b.at - a.at for a, b in zip(script.asked[1:], script.asked[2:], strict=False)]
+    assert min(gaps) >= 0.9
+
+
+def test_a_long_poll_is_no_longer_than_the_time_there_is(
+    connect: Connect, script: Scripted
+) -> None:
+    script.will_say(Says(body=job("running", poll_after_s=30)))
+    with pytest.raises(TimedOut) as error:
+        connect(script.url).wait(["j1"], timeout_s=1.5)
+    assert script.paths[1] == "/v1/jobs/j1?wait=1"
+    assert [each.state for each in error.value.jobs] == ["running"]
+    assert error.value.retryable
+
+
+def test_any_ends_with_the_first_and_keeps_the_order(connect: Connect, script: Scripted) -> None:
+    script.will_say(
+        Says(body=job("running", "a")),
+        Says(body=job("running", "b")),
+        Says(body=job("running", "a")),
+        Says(body=job("failed", "b")),
+    )
+    states = [each.state for each in connect(script.url).wait(["a", "b"], "any")]
+    assert states == ["running", "failed"]
+
+
+def test_what_is_seen_is_told_from_the_first_look_to_the_end(
+    connect: Connect, script: Scripted
+) -> None:
+    script.will_say(Says(body=job("queued")), Says(body=job("succeeded")))
+    seen: list[str] = []
+    connect(script.url).wait(["j1"], seen=lambda jobs: seen.append(jobs[0].state))
+    assert seen == ["queued", "succeeded"]
+
+
+def test_waiting_for_nothing_ends_at_once(connect: Connect, script: Scripted) -> None:
+    script.will_say(Says(status=500))
+    assert connect(script.url).wait([]) == []
+    assert script.asked == []
