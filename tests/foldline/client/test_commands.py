@@ -96,7 +96,7 @@ def test_inputs_come_from_stdin_too(foldline: Shell) -> None:
         (["models"], {"FOLDLINE_URL": "nonsense"}, 2),
         (["--key-file", "missing", "models"], {}, 2),
     ],
-    ids=lambda value: " ".join(map(str, value)) if isinstance(value, list) else "",
+    ids=str,
 )
 def test_exit_codes_tell_the_class_of_the_error(
     foldline: Shell, arguments: list[str], environment: dict[str, str], code: int
@@ -251,7 +251,8 @@ def test_usage_jobs_and_estimate_are_told(foldline: Shell) -> None:
     assert foldline("run", "sleepy", "-i", file, "--session", "s1").returncode == 0
     assert "used" in foldline("usage").stdout
     assert answer(foldline("jobs", "--session", "s1", "--json"))["session"] == "s1"
-    assert "ran" not in foldline("estimate", "sleepy", "-i", ask(foldline)).stdout
+    other = ask(foldline, "other.json")
+    assert "start:" in foldline("estimate", "sleepy", "-i", other).stdout
     assert "has run before" in foldline("estimate", "sleepy", "-i", file).stdout
 
 

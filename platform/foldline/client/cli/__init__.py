@@ -12,4 +12,4 @@ def main() -> None:
         if missing.name not in ("httpx", "rich", "typer"):
             raise
         sys.exit("The command line needs the extra `client`: pip install 'foldline[client]'")
-    app()
+    app(prog_name="foldline")
