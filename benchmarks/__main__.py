@@ -7,7 +7,7 @@ import sys
 
 MEASUREMENTS = (
     *("accept", "roundtrip", "footprint", "broker_down", "storm", "recovery"),
-    *("fairness", "eta", "eta_live", "depth", "policy", "cold"),
+    *("fairness", "eta", "eta_live", "depth", "policy", "cold", "burst"),
 )
 
 

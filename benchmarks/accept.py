@@ -5,6 +5,9 @@ one ticket. Both are measured in CPU seconds of their own process, one job of ea
 that a busy machine and cold caches disturb both alike. A second tenant has every limit set and
 up to a hundred jobs waiting; both tenants' calls come in turns of fifty.
 `python -m benchmarks.accept`
+
+With `--batch`: what a job costs in a request of thirty, over one that comes alone. The same calls
+in turns, CPU seconds of the gateway process, the answer of the request and all its jobs included.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ import itertools
 import json
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from benchmarks.figures import figure, publish
@@ -24,16 +27,22 @@ TARGET = 2.5
 AT_ONCE = 50
 MOST_WAITING = 100
 MOST_ADDED = 1.5
+OF_BATCH, BATCHES_AT_ONCE, LAPS = 30, 10, 40
+MOST_OF_BATCH = 0.25
 
 
 def main() -> None:
+    batch = "--batch" in sys.argv
     if "--here" in sys.argv:
-        for each in measure():
+        for each in measure_batches() if batch else measure():
             print(json.dumps(each))
         return
     from benchmarks.both_databases import measured
 
-    publish("accept", measured("benchmarks.accept"))
+    if batch:
+        publish("accept_batch", measured("benchmarks.accept", "--batch"))
+    else:
+        publish("accept", measured("benchmarks.accept"))
 
 
 def measure() -> list[dict[str, Any]]:
@@ -58,6 +67,58 @@ def measure() -> list[dict[str, Any]]:
         figure("accept_limited_ratio", limited / plain, unit="ratio", at_most=MOST_ADDED, **on),
         figure("accept_step_shares", 1.0, unit="share", steps=shares, **on),
     ]
+
+
+def measure_batches() -> list[dict[str, Any]]:
+    """A job of a batch over a job alone, on the database that DATABASE_URL names."""
+    from benchmarks import stage
+
+    with stage.redis_server():
+        keys = [stage.prepare(), stage.limited_key()]
+        with stage.gateway() as gateway:
+            alone, together = _alone_and_together(keys[0], gateway)
+            limited_alone, limited = _alone_and_together(keys[1], gateway)
+    on: dict[str, Any] = {"database": stage.database(), "batches": LAPS * BATCHES_AT_ONCE}
+    ratio, of_limited = together / alone, limited / limited_alone
+    return [
+        figure("batch_cost_ratio", ratio, unit="ratio", at_most=MOST_OF_BATCH, **on),
+        figure("batch_job_cpu_us", together, unit="us", alone_us=round(alone, 1), **on),
+        figure("batch_limited_cost_ratio", of_limited, unit="ratio", at_most=MOST_OF_BATCH, **on),
+    ]
+
+
+def _alone_and_together(key: str, gateway: int) -> tuple[float, float]:
+    """CPU microseconds a job of the gateway process: submitted alone, and in a batch."""
+    import psutil
+
+    from benchmarks import stage
+    from foldline.jobs.models import Batch, Event, Job
+
+    (process,) = psutil.Process(gateway).children()
+    agent, seeds, used = stage.Agent(key), itertools.count(10**12), [0.0, 0.0]
+    for lap in range(-WARM_UP // AT_ONCE, LAPS):
+        began = _cpu_s(process.cpu_times())
+        for _ in range(AT_ONCE):
+            agent.post("/v1/models/sleepy/jobs", body(next(seeds)))
+        between = _cpu_s(process.cpu_times())
+        for _ in range(BATCHES_AT_ONCE):
+            agent.post("/v1/batches", batch_body(seeds))
+        if lap >= 0:
+            used[0] += between - began
+            used[1] += _cpu_s(process.cpu_times()) - between
+        # As if workers had done them.
+        for each in (Event, Job, Batch):
+            each.objects.all().delete()
+    return (
+        used[0] / (LAPS * AT_ONCE) * 1e6,
+        used[1] / (LAPS * BATCHES_AT_ONCE * OF_BATCH) * 1e6,
+    )
+
+
+def batch_body(seeds: Iterator[int]) -> bytes:
+    """Thirty of the calls that `body` makes."""
+    jobs = [{"model": "sleepy", **json.loads(body(next(seeds)))} for _ in range(OF_BATCH)]
+    return json.dumps({"jobs": jobs}).encode()
 
 
 def _in_turns(key: str, gateway: int) -> tuple[float, float]:

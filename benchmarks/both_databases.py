@@ -12,10 +12,10 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 
 
-def measured(module: str) -> list[dict[str, Any]]:
+def measured(module: str, *arguments: str) -> list[dict[str, Any]]:
     """The figures that `python -m MODULE --here` prints on either database."""
     environment = {key: value for key, value in os.environ.items() if key != "DATABASE_URL"}
-    command = [sys.executable, "-m", module, "--here"]
+    command = [sys.executable, "-m", module, "--here", *arguments]
     figures: list[dict[str, Any]] = []
     for wrapper in ([], [str(ROOT / "scripts" / "with-postgres")]):
         told = subprocess.run(

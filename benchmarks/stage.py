@@ -95,8 +95,10 @@ def redis_server() -> Iterator[int]:
 
 
 @contextmanager
-def gateway() -> Iterator[int]:
-    with process(sys.executable, "-m", "gunicorn", ready=lambda: get("/healthz")[0] == 200) as pid:
+def gateway(*, processes: int = 1) -> Iterator[int]:
+    many = {"FOLDLINE_GATEWAY_PROCESSES": str(processes)}
+    is_ready = lambda: get("/healthz")[0] == 200  # noqa: E731 - a condition
+    with process(sys.executable, "-m", "gunicorn", ready=is_ready, **many) as pid:
         yield pid
 
 

@@ -14,10 +14,12 @@ from django.test import Client
 from pytest_django import DjangoDbBlocker, Settings
 
 from foldline.api.outage import outage
+from foldline.catalog.alternatives import shelf_kept
 from foldline.catalog.models import Model, Revision
 from foldline.catalog.selectors import live_models_kept
 from foldline.catalog.services import publish, sync
 from foldline.environment import ROOT
+from foldline.jobs.absence import absences_kept
 from foldline.jobs.failing import failing_kept
 from foldline.jobs.limits import stored_kept
 from foldline.jobs.rooms import past_use_kept
@@ -70,6 +72,8 @@ REMEMBERED = (
     failing_kept,
     past_use_kept,
     live_models_kept,
+    shelf_kept,
+    absences_kept,
     outage,
 )
 

@@ -56,6 +56,8 @@ class FoldlineError(Exception):
     retryable: ClassVar[bool] = False
     fault: ClassVar[Fault] = "caller"
     suggested_action: ClassVar[str] = ""
+    elsewhere: ClassVar[bool] = False
+    """Whether another model may serve the call: the problem then names alternatives."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -70,11 +72,16 @@ class FoldlineError(Exception):
         retry_after_s: int | None = None,
         **extra: Any,
     ) -> None:
-        self.message = message or " ".join((type(self).__doc__ or "").split())
+        self.message = message or self.description()
         super().__init__(self.message)
         self.errors = list(errors)
         self.retry_after_s = retry_after_s
         self.extra = extra
+
+    @classmethod
+    def description(cls) -> str:
+        """What has happened, in general: the docstring on one line."""
+        return " ".join((cls.__doc__ or "").split())
 
 
 def problem(error: FoldlineError, request_id: str) -> Problem:
@@ -192,6 +199,7 @@ class ModelNotFound(FoldlineError):
     status = 404
     title = "Unknown model"
     suggested_action = "List the models at /v1/models."
+    elsewhere = True
 
 
 class JobNotFound(FoldlineError):
@@ -203,6 +211,15 @@ class JobNotFound(FoldlineError):
     suggested_action = "List your jobs at /v1/jobs."
 
 
+class BatchNotFound(FoldlineError):
+    """There is no such batch."""
+
+    code = "batch_not_found"
+    status = 404
+    title = "Unknown batch"
+    suggested_action = "Use the id of a batch of yours; its jobs are also listed at /v1/jobs."
+
+
 class ArtifactNotFound(FoldlineError):
     """There is no such file."""
 
@@ -210,6 +227,15 @@ class ArtifactNotFound(FoldlineError):
     status = 404
     title = "Unknown artifact"
     suggested_action = "Upload the file at /v1/artifacts and use the id it gets."
+
+
+class ErrorCodeNotFound(FoldlineError):
+    """No error has this code."""
+
+    code = "error_code_not_found"
+    status = 404
+    title = "Unknown error code"
+    suggested_action = "List the codes at /v1/errors."
 
 
 class MethodNotAllowed(FoldlineError):
@@ -256,6 +282,7 @@ class ModelRetired(FoldlineError):
     status = 410
     title = "Model retired"
     suggested_action = "Choose another model from /v1/models."
+    elsewhere = True
 
 
 class LengthRequired(FoldlineError):
@@ -383,6 +410,7 @@ class QuotaExceeded(_OverQuota):
     title = "Quota exceeded"
     retryable = True
     suggested_action = "Send it again after `retry_after_s` seconds; `limit` tells which limit."
+    elsewhere = True
 
 
 class QuotaForbids(_OverQuota):
@@ -392,6 +420,7 @@ class QuotaForbids(_OverQuota):
     status = 403
     title = "Not allowed by the quota"
     suggested_action = "Ask for less, or ask an administrator to raise what `limit` names."
+    elsewhere = True
 
 
 class RepeatFailure(FoldlineError):
@@ -407,6 +436,27 @@ class RepeatFailure(FoldlineError):
         """`failures`: how often in a row. `first_error`: the problem of the first of them."""
         message = f"This very call has failed {failures} times in a row."
         return cls(message, retry_after_s=retry_after_s, first_error=first_error)
+
+
+class TooManyWaits(FoldlineError):
+    """So many calls of this tenant wait at once that no further one may."""
+
+    code = "too_many_waits"
+    status = 429
+    title = "Too many waiting calls"
+    retryable = True
+    suggested_action = "Wait for many jobs with one call (a batch), or ask without waiting."
+
+
+class WaitingRoomFull(FoldlineError):
+    """So many callers wait here that no further one may."""
+
+    code = "waiting_room_full"
+    status = 503
+    title = "No room to wait"
+    retryable = True
+    fault = "platform"
+    suggested_action = "Ask without waiting, or wait again after `retry_after_s` seconds."
 
 
 class InternalError(FoldlineError):
@@ -428,6 +478,18 @@ class DatabaseUnavailable(FoldlineError):
     retryable = True
     fault = "platform"
     suggested_action = "Repeat the request, with the same idempotency key, after `retry_after_s`."
+
+
+class ModelUnavailable(FoldlineError):
+    """The model takes no work at the moment, and the call was not to wait for it."""
+
+    code = "model_unavailable"
+    status = 503
+    title = "Model unavailable"
+    retryable = True
+    fault = "platform"
+    suggested_action = "Try again after `retry_after_s`, choose another model, or let it wait."
+    elsewhere = True
 
 
 class Storage(FoldlineError):
@@ -484,6 +546,7 @@ class GpuOutOfMemory(JobFailure):
     code = "gpu_oom"
     title = "Out of GPU memory"
     suggested_action = "Send a smaller input."
+    elsewhere = True
 
 
 class HostOutOfMemory(JobFailure):
@@ -492,6 +555,7 @@ class HostOutOfMemory(JobFailure):
     code = "host_oom"
     title = "Out of memory"
     suggested_action = "Send a smaller input."
+    elsewhere = True
 
 
 class DependencyUnavailable(JobFailure):
@@ -502,6 +566,7 @@ class DependencyUnavailable(JobFailure):
     retryable = True
     fault = "platform"
     suggested_action = "Submit it again later."
+    elsewhere = True
 
 
 class Broker(JobFailure):
@@ -530,6 +595,7 @@ class Poison(JobFailure):
     code = "poison"
     title = "Given up after several attempts"
     suggested_action = "Report it to an administrator; `details.cause` tells the last failure."
+    elsewhere = True
 
 
 class ModelError(JobFailure):
@@ -537,6 +603,7 @@ class ModelError(JobFailure):
 
     code = "model_error"
     title = "Model failed"
+    elsewhere = True
 
 
 class ModelOutputInvalid(JobFailure):
@@ -544,6 +611,7 @@ class ModelOutputInvalid(JobFailure):
 
     code = "model_output_invalid"
     title = "Model gave no valid answer"
+    elsewhere = True
 
 
 class OutputTooLarge(JobFailure):
@@ -559,6 +627,7 @@ class PluginCrashed(JobFailure):
 
     code = "plugin_crashed"
     title = "Model crashed"
+    elsewhere = True
 
 
 class PluginExited(JobFailure):
@@ -566,6 +635,7 @@ class PluginExited(JobFailure):
 
     code = "plugin_exited"
     title = "Model exited"
+    elsewhere = True
 
 
 class PluginNoAnswer(JobFailure):
@@ -573,6 +643,7 @@ class PluginNoAnswer(JobFailure):
 
     code = "plugin_no_answer"
     title = "No answer from the model"
+    elsewhere = True
 
 
 class ProtocolBroken(JobFailure):
@@ -580,6 +651,7 @@ class ProtocolBroken(JobFailure):
 
     code = "protocol_broken"
     title = "Unreadable answer from the model"
+    elsewhere = True
 
 
 class WeightsMismatch(JobFailure):
@@ -589,6 +661,7 @@ class WeightsMismatch(JobFailure):
     title = "Wrong weights"
     fault = "platform"
     suggested_action = "Report it to an administrator: the runtime must be installed again."
+    elsewhere = True
 
 
 class LoadFailed(JobFailure):
@@ -599,3 +672,4 @@ class LoadFailed(JobFailure):
     retryable = True
     fault = "platform"
     suggested_action = "Report it to an administrator, or choose another model."
+    elsewhere = True

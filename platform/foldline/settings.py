@@ -131,6 +131,12 @@ REDIS_PORT = env.int("FOLDLINE_REDIS_PORT", default=6390)
 REDIS_URL = env.str(
     "REDIS_URL", default=f"redis://:{secret('redis_password')}@127.0.0.1:{REDIS_PORT}/0"
 )
+# News of jobs for callers who wait. May be lost at any time, so another Redis serves as well.
+EVENTS_URL = env.str("FOLDLINE_EVENTS_URL", default=REDIS_URL)
+
+# Callers who wait, in each gateway process. Each costs memory and no thread.
+MOST_WAITS = env.int("FOLDLINE_MOST_WAITS", default=2_000)
+MOST_WAITS_OF_TENANT = env.int("FOLDLINE_MOST_WAITS_OF_TENANT", default=100)
 
 # The job protocol. Bounds of the promises in docs/guarantees.md.
 HEARTBEAT_S = env.float("FOLDLINE_HEARTBEAT_S", default=5.0)

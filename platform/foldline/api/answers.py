@@ -38,6 +38,13 @@ class Scaling(Answer):
     tier: Literal["hot", "hourly", "daily"] | None = Field(description="How often it is called.")
 
 
+class Alternative(Answer):
+    """Another model that may serve the call."""
+
+    model: str
+    why: str
+
+
 class ModelUrls(Answer):
     self: str
     submit: str
@@ -58,6 +65,9 @@ class Model(Answer):
     limits: Limits
     price: Price
     scaling: Scaling
+    alternatives: list[Alternative] = Field(
+        description="Models that may stand in for it, the best first."
+    )
     published_at: datetime | None
     input_schema: dict[str, Any]
     output_schema: dict[str, Any]
@@ -122,8 +132,15 @@ class Progress(Answer):
 
 
 class Warned(Answer):
+    model_config = ConfigDict(serialize_by_alias=True)
+
     code: str
     message: str
+    origin: str | None = Field(
+        default=None, alias="from", description="With `switched`: the model that was called."
+    )
+    to: str | None = Field(default=None, description="The model that answers in its place.")
+    why: str | None = Field(default=None, description="Why the one called takes no work.")
 
 
 class Usage(Answer):
@@ -209,6 +226,7 @@ class UsageReport(Answer):
 class JobUrls(Answer):
     self: str
     result: str
+    events: str
     cancel: str
 
 
@@ -230,6 +248,23 @@ class Refusing(Answer):
     used: float | None
     allowed: float | None
     until: datetime | None
+
+
+class Unavailable(Answer):
+    """Why a model takes no work, and until when, if that is known."""
+
+    model: str
+    reason: Literal["retired", "paused", "crash_looping", "no_workers"]
+    message: str
+    until: datetime | None
+
+
+class Tried(Answer):
+    """An alternative that did not take the call."""
+
+    model: str
+    reason: Literal["retired", "paused", "crash_looping", "no_workers", "quota", "inputs"]
+    message: str
 
 
 class Problem(BaseModel):
@@ -256,7 +291,40 @@ class Problem(BaseModel):
     first_error: dict[str, Any] | None = Field(
         default=None, description="With `repeat_failure`: the problem of the first of them."
     )
+    alternatives: list[Alternative] = Field(
+        default=[], description="Other models that may serve this very call, the best first."
+    )
+    unavailable: Unavailable | None = Field(
+        default=None, description="With `model_unavailable`: the model that was called."
+    )
+    tried: list[Tried] = Field(
+        default=[], description="With `on_unavailable: switch`: what was asked in its place."
+    )
     request_id: str | None = None
+
+
+class CataloguedError(Answer):
+    """What a code means, wherever it comes up."""
+
+    type: str = Field(examples=["/v1/errors/invalid_input"])
+    code: str
+    title: str
+    status: int = Field(description="Of HTTP; for a failed job, that of its result's address.")
+    fault: Literal["caller", "platform", "model"]
+    retryable: bool = Field(description="Whether sending the very same again may help.")
+    suggested_action: str
+    names_alternatives: bool = Field(description="Whether another model may serve the call.")
+    description: str
+
+
+class CataloguedFinding(Answer):
+    code: str
+    description: str
+
+
+class ErrorCatalogue(Answer):
+    errors: list[CataloguedError]
+    findings: list[CataloguedFinding]
 
 
 class Cache(Answer):
@@ -348,6 +416,44 @@ class CalibrationReport(Answer):
 class JobList(Answer):
     jobs: list[Job]
     next_cursor: str | None
+
+
+class BatchCounts(Answer):
+    """How many items are in each state. Jobs that were removed as old are in none."""
+
+    queued: int
+    running: int
+    succeeded: int
+    failed: int
+    cancelled: int
+    expired: int
+    refused: int = Field(description="Items that became no job.")
+
+
+class BatchJob(Answer):
+    """What became of one item: a job, or the problem why there is none."""
+
+    index: int = Field(description="Its place in `jobs` of the request, from 0.")
+    job: Job | None
+    error: Problem | None
+
+
+class BatchUrls(Answer):
+    self: str
+    cancel: str
+
+
+class Batch(Answer):
+    """Jobs that came in one request, in its order."""
+
+    id: UUID
+    session: str
+    state: Literal["open", "done"] = Field(description="`open` while any of its jobs is.")
+    counts: BatchCounts
+    jobs: list[BatchJob]
+    created_at: datetime
+    poll_after_s: int | None = Field(description="Ask again after; null once all have ended.")
+    urls: BatchUrls
 
 
 class Result(Answer):

@@ -11,8 +11,8 @@ from rest_framework.request import Request
 
 from foldline.api.outage import outage
 from foldline.errors import KeyInURL, KeyMissing, KeyRefused, ScopeMissing
-from foldline.tenants.rates import count_request
 from foldline.tenants.services import KEY, Caller, authenticate
+from foldline.tenants.visits import count_visit
 
 
 def caller_of(request: HttpRequest, *, scope: str) -> Caller:
@@ -34,14 +34,17 @@ def _identified(request: HttpRequest) -> Caller:
     if scheme.lower() != "bearer":
         raise KeyRefused("Only the scheme `Bearer` is known.")
     caller = authenticate(key.strip())
-    count_request(caller.tenant_id, method=_counted_as(request))
+    count_visit(caller, method=_counted_as(request), environ=request.META)
     return caller
 
 
 def _counted_as(request: HttpRequest) -> str | None:
     """A cancel ends work: who has no request left may still send it, as often as it may ask."""
     match = request.resolver_match
-    return "GET" if match is not None and match.url_name == "cancel" else request.method
+    return "GET" if match is not None and match.url_name in _CANCELS else request.method
+
+
+_CANCELS = ("cancel", "cancel_batch")
 
 
 def _require(caller: Caller, scope: str) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from django.conf import settings
 
+from foldline.api.elsewhere import of_failed, of_model
 from foldline.api.waits import poll_after_s, wait_body, with_doubts
 from foldline.artifacts.models import Artifact
 from foldline.artifacts.services import Stored
@@ -38,6 +38,7 @@ def model_body(model: LiveModel, *, scaling: Body) -> Body:
         "limits": {"run_timeout_s": model.run_timeout_s},
         "price": {"per_gpu_second": f"{model.price:f}", "currency": settings.CURRENCY},
         "scaling": scaling,
+        "alternatives": of_model(model.name),
         "published_at": model.published_at,
         "input_schema": model.input_schema,
         "output_schema": model.output_schema,
@@ -110,16 +111,23 @@ def job_body(job: Job, *, prospect: Prospect, blocked: Blocked | None, now: date
         "finished_at": job.finished_at,
         "usage": {"gpu_seconds": job.gpu_seconds},
         "cancelling": job.cancel_requested and not ended,
-        "error": error_body(job.error) if ended and job.error else None,
+        "error": error_body(job) if ended and job.error else None,
         "urls": _job_urls(job.id),
     }
 
 
-def error_body(error: Mapping[str, Any]) -> Body:
-    """A job's error as its caller sees it: a model's traceback is for the admin."""
+def error_body(job: Job) -> Body:
+    """An ended job's error as its caller sees it: a model's traceback is for the admin, and what
+    else could serve the call is looked up anew."""
+    error = job.error or {}
+    body = {name: value for name, value in error.items() if name != "details"}
     details = {name: d for name, d in error.get("details", {}).items() if name != "traceback"}
-    rest = {name: value for name, value in error.items() if name != "details"}
-    return {**rest, "details": details} if details else rest
+    if details:
+        body["details"] = details
+    others = of_failed(error, model=job.revision.model.name, inputs=job.inputs)
+    if others:
+        body["alternatives"] = others
+    return body
 
 
 def result_body(job: Job) -> Body:
@@ -149,4 +157,9 @@ def artifact_body(artifact: Artifact | Stored) -> Body:
 
 def _job_urls(job_id: UUID) -> Body:
     here = f"/v1/jobs/{job_id}"
-    return {"self": here, "result": f"{here}/result", "cancel": f"{here}/cancel"}
+    return {
+        "self": here,
+        "result": f"{here}/result",
+        "events": f"{here}/events",
+        "cancel": f"{here}/cancel",
+    }

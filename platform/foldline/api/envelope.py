@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from foldline.errors import InvalidRequest, finding, pointer
 
+Body = TypeVar("Body", bound=BaseModel)
+
 MOST_SEED = 2**63 - 1
 MOST_DEADLINE_S = 7 * 24 * 3600
+MOST_NEXT = 8
 
 _IDEMPOTENCY_KEY = re.compile(r"[\x20-\x7e]{1,255}")
 _TRACEPARENT = re.compile(r"00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
@@ -23,6 +26,9 @@ _SAID = {
     "int_type": ("wrong_type", "a whole number"),
     "float_type": ("wrong_type", "a number"),
     "string_type": ("wrong_type", "a text"),
+    "list_type": ("wrong_type", "a list"),
+    "too_short": ("too_few_items", "at least {min_length} items"),
+    "too_long": ("too_many_items", "at most {max_length} items"),
     "dict_type": ("wrong_type", "an object"),
     "bool_type": ("wrong_type", "true or false"),
     "literal_error": ("not_allowed", "{expected}"),
@@ -32,6 +38,9 @@ _SAID = {
     "string_too_long": ("too_long", "at most {max_length} characters"),
     "string_pattern_mismatch": ("pattern_mismatch", "printable characters"),
 }
+
+
+SESSION = r"^[^\p{C}]*$"
 
 
 class SubmitBody(BaseModel):
@@ -72,7 +81,7 @@ class SubmitBody(BaseModel):
     session: str = Field(
         default="",
         max_length=120,
-        pattern=r"^[^\p{C}]*$",
+        pattern=SESSION,
         description="A name of your own that groups jobs.",
     )
     deadline_s: float | None = Field(
@@ -91,14 +100,33 @@ class SubmitBody(BaseModel):
         default=False,
         description="Compute it anew, even if an equal call is running or was answered before.",
     )
+    next: list[str] = Field(
+        default=[],
+        max_length=MOST_NEXT,
+        description="Models you mean to call with the result. They may be loaded ahead of time;"
+        " nothing else follows from it.",
+    )
+    on_unavailable: Literal["fail", "suggest", "switch"] | None = Field(
+        default=None,
+        description="What to do when the model is retired, paused, keeps crashing or has no"
+        " workers: `fail` refuses the call at once, `suggest` as well and names alternatives,"
+        " `switch` gives it to the first alternative that takes it and says so in `warnings`."
+        " Without it the call waits.",
+    )
+
+
+def checked(kind: type[Body], payload: Mapping[str, Any]) -> Body:
+    """A body of this kind. Raises InvalidRequest with a pointer to each field that is wrong."""
+    try:
+        return kind.model_validate(payload)
+    except ValidationError as error:
+        found = [_said(entry, kind) for entry in error.errors()[:20]]
+        raise InvalidRequest(errors=found) from None
 
 
 def submit_body(payload: Mapping[str, Any]) -> SubmitBody:
     """The checked body. Raises InvalidRequest with a pointer to each field that is wrong."""
-    try:
-        body = SubmitBody.model_validate(payload)
-    except ValidationError as error:
-        raise InvalidRequest(errors=[_said(entry) for entry in error.errors()[:20]]) from None
+    body = checked(SubmitBody, payload)
     if body.start_within_s and body.deadline_s and body.start_within_s > body.deadline_s:
         raise InvalidRequest(
             errors=[
@@ -114,11 +142,14 @@ def submit_body(payload: Mapping[str, Any]) -> SubmitBody:
 
 
 def idempotency_key(headers: Mapping[str, Any]) -> str:
-    """The header `Idempotency-Key`, or "" without one. Raises InvalidRequest."""
+    """The header `Idempotency-Key`, or "" without one; a quoted key is its content. Raises
+    InvalidRequest."""
     key = headers.get("HTTP_IDEMPOTENCY_KEY")
     if key is None:
         return ""
-    if not _IDEMPOTENCY_KEY.fullmatch(key) or not key.strip():
+    if len(key) > 1 and key[0] == key[-1] == '"':  # as the draft writes it: a string, quoted
+        key = key[1:-1]
+    if not is_key(key):
         raise InvalidRequest(
             "The header Idempotency-Key cannot be used.",
             errors=[
@@ -133,17 +164,22 @@ def idempotency_key(headers: Mapping[str, Any]) -> str:
     return str(key)
 
 
+def is_key(text: str) -> bool:
+    """Whether it can name a call."""
+    return bool(_IDEMPOTENCY_KEY.fullmatch(text) and text.strip())
+
+
 def traceparent(headers: Mapping[str, Any]) -> str:
     """The W3C trace context of the request; "" when there is none or it is garbled."""
     given = headers.get("HTTP_TRACEPARENT", "")
     return given if _TRACEPARENT.fullmatch(given) else ""
 
 
-def _said(entry: Any) -> dict[str, str]:
+def _said(entry: Any, kind: type[BaseModel]) -> dict[str, str]:
     place = pointer(*entry["loc"])
     code, expected = _SAID.get(entry["type"], ("invalid", entry["msg"]))
     told = expected.format_map(entry.get("ctx", {}))
     if code == "unknown_field":
-        told = f"one of {', '.join(SubmitBody.model_fields)}"
+        told = f"one of {', '.join(kind.model_fields)}"
     got = "" if code == "missing_field" else entry["input"]
     return finding(place, code, got=got, expected=told)

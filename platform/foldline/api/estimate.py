@@ -8,6 +8,7 @@ from typing import Any
 from django.conf import settings
 from django.db import transaction
 
+from foldline.api.elsewhere import name_alternatives
 from foldline.api.waits import wait_body, with_doubts
 from foldline.catalog.selectors import LiveModel
 from foldline.errors import FoldlineError, QuotaExceeded, QuotaForbids, RepeatFailure, problem
@@ -61,7 +62,10 @@ def _refusal(call: Submission, run: Job | None) -> FoldlineError | None:
                 refuse_exceeded(call, counted(call, limits))
     except (QuotaForbids, QuotaExceeded, RepeatFailure) as refusal:
         attached = run is not None and run.state != State.SUCCEEDED
-        return None if run is not None and spared(refusal, attached=attached) else refusal
+        if run is not None and spared(refusal, attached=attached):
+            return None
+        name_alternatives(refusal, model=call.model, inputs=call.inputs, tenant_id=call.tenant_id)
+        return refusal
     return None
 
 

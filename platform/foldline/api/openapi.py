@@ -21,9 +21,50 @@ IDEMPOTENCY_KEY = OpenApiParameter(
     description="1 to 255 printable ASCII characters. The same key and payload give the same"
     " job; another payload is refused.",
 )
+BATCH_KEY = OpenApiParameter(
+    "Idempotency-Key",
+    location=OpenApiParameter.HEADER,
+    description="1 to 255 printable ASCII characters, for the whole batch. The same key and payload"
+    " give the same batch; another payload is refused.",
+)
+BATCH_WAIT = (
+    OpenApiParameter(
+        "wait",
+        enum=["any", "all"],
+        description="Answer once any of the open jobs has ended, or all have, or the time is over.",
+    ),
+    OpenApiParameter(
+        "timeout_s",
+        {"type": "integer", "minimum": 1, "maximum": 50},
+        description="With `wait`: seconds to wait at most, 50 without it.",
+    ),
+)
 FILE_NAME = OpenApiParameter(
     "name", description="A name for saving the file: 1 to 128 characters without / and \\."
 )
+WAIT = OpenApiParameter(
+    "wait",
+    {"type": "integer", "minimum": 1, "maximum": 50},
+    description="Seconds to wait at most for the job to change.",
+)
+IF_NONE_MATCH = OpenApiParameter(
+    "If-None-Match",
+    location=OpenApiParameter.HEADER,
+    description="The `ETag` of the answer you have. Unchanged is 304; with `wait`, only when the"
+    " time is over.",
+)
+PREFER = OpenApiParameter(
+    "Prefer",
+    location=OpenApiParameter.HEADER,
+    description="`wait=n` (RFC 7240): up to n seconds, at most 50, for the result. When it comes in"
+    " time the answer is that of `GET …/result`, else 202. `Preference-Applied` tells that it waited.",
+)
+LAST_EVENT_ID = OpenApiParameter(
+    "Last-Event-ID",
+    location=OpenApiParameter.HEADER,
+    description="The `id` of the last event you have; the stream goes on after it.",
+)
+UNCHANGED = OpenApiResponse(description="Nothing has changed since the `ETag` you have.")
 JOB_FILTERS = (
     OpenApiParameter("session", description="Only jobs of this session."),
     OpenApiParameter("state", enum=list(get_args(States)), description="Only jobs in this state."),

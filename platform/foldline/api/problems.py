@@ -25,6 +25,7 @@ from foldline.errors import (
     InternalError,
     InvalidRequest,
     MethodNotAllowed,
+    ModelUnavailable,
     NotFound,
     QuotaExceeded,
     UnsupportedMediaType,
@@ -73,7 +74,7 @@ def answer(
     error = as_error(exception)
     if isinstance(error, DatabaseUnavailable):
         _note_outage(exception, request)
-    elif error.status >= 500:
+    elif error.status >= 500 and not isinstance(error, ModelUnavailable):
         log.error(
             "request failed: %s",
             error.code,

@@ -3,20 +3,32 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
 import orjson
 
+from foldline.api.elsewhere import name_alternatives
 from foldline.api.envelope import SubmitBody, idempotency_key, submit_body, traceparent
+from foldline.api.routing import route
 from foldline.artifacts.selectors import hashes_of
+from foldline.catalog.alternatives import shelf
 from foldline.catalog.fingerprint import digest, fingerprint
 from foldline.catalog.selectors import LiveModel
-from foldline.errors import FoldlineError, InvalidInput, InvalidRequest, finding
+from foldline.errors import (
+    FoldlineError,
+    InvalidInput,
+    InvalidRequest,
+    ModelRetired,
+    ModelUnavailable,
+    finding,
+    pointer,
+)
 from foldline.forecasts.reading import estimate_gpu_s
-from foldline.jobs import tickets
-from foldline.jobs.admission import Submission
+from foldline.jobs import services, tickets
+from foldline.jobs.admission import Submission, Submitted, replayed
 from foldline.tenants.quotas import limits_of
 from foldline.tenants.services import Caller
 
@@ -24,15 +36,105 @@ DEFAULT_SEED = 0
 POINTER_CHARACTERS = 128
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Call:
+    """A call that is in order, and the model that is to answer it."""
+
+    model: LiveModel
+    submission: Submission
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Accepted:
+    """What became of a call; `call` is None when it came no further than its key."""
+
+    submitted: Submitted
+    call: Call | None = None
+
+
+def accept(
+    *, caller: Caller, name: str, payload: Mapping[str, Any], headers: Mapping[str, Any]
+) -> Accepted:
+    """Make a job of a call of the model `name`. Raises whatever refuses it."""
+    call = call_or_known(caller=caller, name=name, payload=payload, headers=headers)
+    if isinstance(call, Submitted):
+        return Accepted(submitted=call)
+    try:
+        return Accepted(submitted=services.submit(call.submission), call=call)
+    except FoldlineError as error:
+        _name_alternatives(error, caller, call.model.name, payload)
+        raise
+
+
+def call_or_known(
+    *, caller: Caller, name: str, payload: Mapping[str, Any], headers: Mapping[str, Any]
+) -> Call | Submitted:
+    """As `call_of`; for a model that is away, the job that the call's key named before."""
+    try:
+        return call_of(caller=caller, name=name, payload=payload, headers=headers)
+    except (ModelRetired, ModelUnavailable):
+        # What was accepted once stays so.
+        known = replayed(
+            tenant_id=caller.tenant_id,
+            idempotency_key=idempotency_key(headers),
+            payload_digest=payload_digest(name, payload),
+        )
+        if known is None:
+            raise
+        return known
+
+
+def call_of(
+    *, caller: Caller, name: str, payload: Mapping[str, Any], headers: Mapping[str, Any]
+) -> Call:
+    """A call of the model `name`, or of the one it is switched to, checked and accepted by
+    nobody yet. Raises ModelNotFound, ModelRetired, ModelUnavailable, InvalidRequest,
+    InvalidInput."""
+    try:
+        way = route(name, payload, tenant_id=caller.tenant_id)
+    except FoldlineError as error:
+        _name_alternatives(error, caller, name, payload)
+        raise
+    made = submission(
+        caller=caller,
+        model=way.model,
+        payload=payload,
+        headers=headers,
+        called=name,
+        warnings=way.warnings,
+    )
+    return Call(model=way.model, submission=made)
+
+
+def payload_digest(called: str, payload: Mapping[str, Any]) -> str:
+    """What an idempotency key stands for: the model called, wherever the call went."""
+    return digest([called, payload])
+
+
+def _name_alternatives(
+    error: FoldlineError, caller: Caller, name: str, payload: Mapping[str, Any]
+) -> None:
+    name_alternatives(error, model=name, inputs=payload.get("inputs"), tenant_id=caller.tenant_id)
+
+
 def submission(
-    *, caller: Caller, model: LiveModel, payload: Mapping[str, Any], headers: Mapping[str, Any]
+    *,
+    caller: Caller,
+    model: LiveModel,
+    payload: Mapping[str, Any],
+    headers: Mapping[str, Any],
+    called: str = "",
+    warnings: Sequence[Mapping[str, Any]] = (),
 ) -> Submission:
-    """The call as `jobs.services.submit` takes it. Raises InvalidRequest, InvalidInput."""
+    """The call as `jobs.services.submit` takes it. `called`: the name its caller used, where the
+    call went to another model. Raises InvalidRequest, InvalidInput."""
     body = submit_body(payload)
     key = idempotency_key(headers)
     findings = model.compiled.findings(body.inputs)
     if findings:
         raise _refusal(findings)
+    if body.next:
+        _check_next(body.next)
     normalized = model.compiled.normalized(body.inputs)
     files = _files(caller, model, normalized)
     seed, origin = _seed(body, model)
@@ -56,7 +158,7 @@ def submission(
             seed=seed,
         ),
         # Compared only where a key names the call.
-        payload_digest=digest([model.name, payload]) if key else "",
+        payload_digest=payload_digest(called or model.name, payload) if key else "",
         priority=body.priority,
         session=body.session,
         model=model.name,
@@ -68,7 +170,9 @@ def submission(
         start_within_s=body.start_within_s,
         idempotency_key=key,
         traceparent=traceparent(headers),
+        warnings=warnings,
         artifacts=[(place, artifact) for place, artifact, _ in files],
+        next_models=body.next,
     )
 
 
@@ -76,6 +180,17 @@ def _refusal(findings: list[dict[str, str]]) -> FoldlineError:
     """An unknown field is a malformed request wherever it stands; the rest is wrong input."""
     unknown = any(found["code"] == "unknown_field" for found in findings)
     return InvalidRequest(errors=findings) if unknown else InvalidInput(errors=findings)
+
+
+def _check_next(names: Sequence[str]) -> None:
+    live = shelf().live
+    unknown = [
+        finding(pointer("next", place), "unknown_model", got=name, expected="a model of /v1/models")
+        for place, name in enumerate(names)
+        if name not in live
+    ]
+    if unknown:
+        raise InvalidInput("`next` names models that cannot be called.", errors=unknown)
 
 
 def _files(

@@ -3,9 +3,12 @@ from __future__ import annotations
 from django.urls import URLPattern, URLResolver, path
 
 from foldline.api.views.artifacts import ArtifactView, ContentView, UploadView
+from foldline.api.views.batches import BatchesView, BatchView, CancelBatchView
 from foldline.api.views.calibration import CalibrationView
 from foldline.api.views.document import DocumentView
+from foldline.api.views.errors import ErrorsView, ErrorView
 from foldline.api.views.estimate import EstimateView
+from foldline.api.views.events import EventsView
 from foldline.api.views.jobs import CancelView, JobsView, JobView, ResultView
 from foldline.api.views.models import ModelsView, ModelView
 from foldline.api.views.submit import SubmitView
@@ -15,7 +18,11 @@ from foldline.api.views.usage import UsageView
 urlpatterns: list[URLPattern | URLResolver] = [
     path("models/<str:model>/jobs", SubmitView.as_view(), name="submit"),
     path("models/<str:model>/estimate", EstimateView.as_view(), name="estimate"),
+    path("batches", BatchesView.as_view(), name="batches"),
+    path("batches/<str:batch>", BatchView.as_view(), name="batch"),
+    path("batches/<str:batch>/cancel", CancelBatchView.as_view(), name="cancel_batch"),
     path("jobs/<str:job>", JobView.as_view(), name="job"),
+    path("jobs/<str:job>/events", EventsView.as_view(), name="events"),
     path("jobs/<str:job>/result", ResultView.as_view(), name="result"),
     path("jobs/<str:job>/cancel", CancelView.as_view(), name="cancel"),
     path("jobs", JobsView.as_view(), name="jobs"),
@@ -24,6 +31,8 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("artifacts", UploadView.as_view(), name="upload"),
     path("artifacts/<str:artifact>", ArtifactView.as_view(), name="artifact"),
     path("artifacts/<str:artifact>/content", ContentView.as_view(), name="content"),
+    path("errors", ErrorsView.as_view(), name="errors"),
+    path("errors/<str:code>", ErrorView.as_view(), name="error"),
     path("usage", UsageView.as_view(), name="usage"),
     path("calibration", CalibrationView.as_view(), name="calibration"),
     path("openapi.json", DocumentView.as_view(), name="openapi"),

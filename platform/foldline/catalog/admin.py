@@ -1,4 +1,5 @@
-"""Review of models: a draft is read, its settings are fixed, and it is set live. Prices."""
+"""Review of models: a draft is read, its settings are fixed, and it is set live. Prices and
+alternatives."""
 
 from __future__ import annotations
 
@@ -15,14 +16,13 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
-from unfold.admin import ModelAdmin
+from unfold.admin import ModelAdmin, TabularInline
 from unfold.decorators import action, display
 from unfold.enums import ActionVariant
 
-from foldline.catalog.models import Model, Revision
+from foldline.catalog.models import Alternative, Model, Revision
 from foldline.catalog.rules import SETTINGS, settings_problems
-from foldline.catalog.selectors import live_models_kept
-from foldline.catalog.services import publish, retire
+from foldline.catalog.services import forget, publish, retire
 from foldline.errors import RevisionNotPublishable
 from foldline.tenants.dialogs import back_to, is_among
 from foldline.tenants.readonly import pretty
@@ -57,11 +57,31 @@ class PriceForm(forms.ModelForm):  # type: ignore[type-arg]  # generic in the st
         return price
 
 
+class AlternativeForm(forms.ModelForm):  # type: ignore[type-arg]  # generic in the stubs only
+    def clean_instead(self) -> Model:
+        instead: Model = self.cleaned_data["instead"]
+        if instead.pk == self.instance.model_id:
+            raise forms.ValidationError("A model is no alternative to itself.")
+        return instead
+
+
+class AlternativeInline(TabularInline):
+    """What is offered where this model cannot serve a call, before others of its family."""
+
+    model = Alternative
+    form = AlternativeForm
+    fk_name = "model"
+    fields = ["place", "instead", "why"]
+    extra = 0
+
+
 @admin.register(Model)
-class ModelPriceAdmin(ModelAdmin):
-    """What a GPU-second of a model costs. Attempts that end from now on go by it."""
+class ModelSettingsAdmin(ModelAdmin):
+    """What a GPU-second of a model costs, which attempts that end from now on go by, and
+    which models may stand in for it."""
 
     form = PriceForm
+    inlines = [AlternativeInline]
     list_display = ["name", "price", "created_at"]
     search_fields = ["name"]
     fields = ["name", "price", "currency"]
@@ -75,7 +95,10 @@ class ModelPriceAdmin(ModelAdmin):
 
     def save_model(self, request: HttpRequest, obj: Model, form: Any, change: bool) -> None:  # noqa: FBT001 - Django's signature
         obj.save(update_fields=["price"])
-        transaction.on_commit(live_models_kept.clear)
+
+    def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:  # noqa: FBT001 - Django's signature
+        super().save_related(request, form, formsets, change)
+        transaction.on_commit(forget)
 
     @admin.display(description="currency")
     def currency(self, _model: Model) -> str:
@@ -135,7 +158,7 @@ class RevisionAdmin(ModelAdmin):
 
     def save_model(self, request: HttpRequest, obj: Revision, form: Any, change: bool) -> None:  # noqa: FBT001 - Django's signature
         super().save_model(request, obj, form, change)
-        transaction.on_commit(live_models_kept.clear)
+        transaction.on_commit(forget)
 
     @display(description="State", label={"draft": "info", "live": "success", "retired": "warning"})
     def badge(self, revision: Revision) -> str:

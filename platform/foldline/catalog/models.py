@@ -31,6 +31,32 @@ class Model(models.Model):
         return self.name
 
 
+class Alternative(models.Model):
+    """What an admin offers where a model cannot serve a call, beside its family.
+
+    The rows may form a loop; what follows them visits each model once.
+    """
+
+    model = models.ForeignKey(Model, on_delete=models.CASCADE, related_name="alternatives")
+    instead = models.ForeignKey(Model, on_delete=models.CASCADE, related_name="+")
+    place = models.PositiveSmallIntegerField(default=1, help_text="The smallest is tried first.")
+    why = models.CharField(
+        max_length=200, blank=True, help_text="A sentence for agents: when it is as good."
+    )
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["model", "instead"], name="alternative_once"),
+            models.CheckConstraint(
+                condition=~Q(model=models.F("instead")), name="alternative_is_another"
+            ),
+        ]
+        ordering = ["place", "id"]
+
+    def __str__(self) -> str:
+        return f"{self.instead} instead of {self.model}"
+
+
 class Revision(models.Model):
     """One reviewed state of a model: the unit of queue, runtime, image and scaling.
 

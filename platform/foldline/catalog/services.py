@@ -8,6 +8,7 @@ from typing import Literal
 from django.db import transaction
 from django.utils import timezone
 
+from foldline.catalog.alternatives import shelf_kept
 from foldline.catalog.fingerprint import digest
 from foldline.catalog.models import Model, Revision
 from foldline.catalog.rules import SETTINGS, problems_of, settings_problems
@@ -71,7 +72,7 @@ def publish(revision: Revision, *, by: User | None) -> None:
         )
         if not mine.update(state=State.LIVE, published_at=now, published_by=by, retired_at=None):
             raise RevisionNotPublishable(f"{revision} is live already.")
-        transaction.on_commit(live_models_kept.clear)
+        transaction.on_commit(forget)
 
 
 def retire(revision: Revision) -> bool:
@@ -82,8 +83,14 @@ def retire(revision: Revision) -> bool:
     retired = Revision.objects.filter(pk=revision.pk, state=State.LIVE).update(
         state=State.RETIRED, retired_at=timezone.now()
     )
-    transaction.on_commit(live_models_kept.clear)
+    transaction.on_commit(forget)
     return bool(retired)
+
+
+def forget() -> None:
+    """Have what this process knows of models read again."""
+    live_models_kept.clear()
+    shelf_kept.clear()
 
 
 def _sync_one(manifest: Manifest) -> Outcome:

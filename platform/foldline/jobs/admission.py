@@ -7,7 +7,7 @@ PostgreSQL all of that is still one message to the server.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
@@ -21,6 +21,7 @@ from foldline.jobs import counting, statements
 from foldline.jobs.limits import COUNTED, Use, exceeded, is_counted, owes_ticket, refuse_forbidden
 from foldline.jobs.models import Job, JobArtifact
 from foldline.jobs.states import State
+from foldline.jobs.turns import in_turn
 from foldline.tenants.quotas import Limits
 
 
@@ -79,7 +80,13 @@ class Submitted:
     ahead_in_flow: int | None = None
     """Waiting jobs of the same tenant and class in front of a new one; counted to 500."""
     owes_ticket: bool = True
-    """False when it must wait for other jobs of its tenant, whose end sends its ticket."""
+    """False for a job that was there or is answered by another's run, and for one that must wait
+    for other jobs of its tenant, whose end sends its ticket."""
+
+    @property
+    def is_new(self) -> bool:
+        """Whether it is a job of its own, made just now, that waits in line."""
+        return not (self.replayed or self.coalesced_with or self.cache_of)
 
 
 class _Written(NamedTuple):
@@ -137,7 +144,7 @@ Value = str | int | float | bool | UUID | datetime | None
 
 def _insert_postgres(submission: Submission, job_id: UUID) -> _Written | None:
     values = {
-        **_values(submission, job_id),
+        **values_of(submission, job_id),
         "start_within_s": submission.start_within_s,
         "deadline_s": submission.deadline_s,
     }
@@ -169,25 +176,22 @@ def _insert_counted(
 
 
 def _insert_sqlite(submission: Submission, job_id: UUID) -> _Written | None:
-    with transaction.atomic(), connection.cursor() as cursor:
+    with in_turn(), transaction.atomic(), connection.cursor() as cursor:
         use = None
         if submission.limits is not None and is_counted(submission.limits):
             use = counted(submission, submission.limits)
             refuse_exceeded(submission, use)
         # Not before here: the transaction has begun by waiting for the one writer before it.
         now = datetime.now(UTC)
-        deadline = _after(now, submission.deadline_s)
-        bounds = [t for t in (_after(now, submission.start_within_s), deadline) if t]
-        times = {"created_at": now, "start_by": min(bounds, default=None), "deadline": deadline}
-        named = {**_values(submission, job_id), **times}
-        values = {name: _for_sqlite(value) for name, value in named.items()}
+        times = times_of(submission, now=now)
+        values = values_for_sqlite(submission, job_id, times=times)
         cursor.execute(statements.AHEAD, values)
         (ahead,) = cursor.fetchone()
         cursor.execute(statements.INSERT, values)
         if not cursor.rowcount:
             return None
         cursor.execute(statements.EVENT, values)
-    return _Written(now, times["start_by"], deadline, ahead, use)
+    return _Written(now, times["start_by"], times["deadline"], ahead, use)
 
 
 def counted(submission: Submission, limits: Limits) -> Use:
@@ -215,8 +219,23 @@ def refuse_exceeded(submission: Submission, use: Use, *, names: Collection[str] 
         )
 
 
+def times_of(submission: Submission, *, now: datetime) -> dict[str, datetime | None]:
+    """The times of a job that is accepted now, by column."""
+    deadline = _after(now, submission.deadline_s)
+    bounds = [t for t in (_after(now, submission.start_within_s), deadline) if t]
+    return {"created_at": now, "start_by": min(bounds, default=None), "deadline": deadline}
+
+
 def _after(now: datetime, seconds: float | None) -> datetime | None:
     return None if seconds is None else now + timedelta(seconds=seconds)
+
+
+def values_for_sqlite(
+    submission: Submission, job_id: UUID, *, times: Mapping[str, Value]
+) -> dict[str, Value]:
+    """The row's values and times, as SQLite keeps them."""
+    named = {**values_of(submission, job_id), **times}
+    return {name: _for_sqlite(value) for name, value in named.items()}
 
 
 def _for_sqlite(value: Value) -> Value:
@@ -227,7 +246,7 @@ def _for_sqlite(value: Value) -> Value:
     return value
 
 
-def _values(submission: Submission, job_id: UUID) -> dict[str, Value]:
+def values_of(submission: Submission, job_id: UUID) -> dict[str, Value]:
     """The row's values by the names of `statements.COLUMNS`."""
     inputs = json.dumps(submission.inputs)
     same = submission.inputs == submission.normalized_input
@@ -258,12 +277,15 @@ def _values(submission: Submission, job_id: UUID) -> dict[str, Value]:
 
 def link_inputs(submission: Submission, job_id: UUID) -> None:
     """Write down which artifacts the inputs name."""
-    JobArtifact.objects.bulk_create(
-        JobArtifact(
+    JobArtifact.objects.bulk_create(input_links(submission, job_id))
+
+
+def input_links(submission: Submission, job_id: UUID) -> Iterator[JobArtifact]:
+    """The links to the artifacts that the inputs name."""
+    for pointer, artifact_id in submission.artifacts:
+        yield JobArtifact(
             job_id=job_id, artifact_id=artifact_id, role=JobArtifact.Role.INPUT, name=pointer
         )
-        for pointer, artifact_id in submission.artifacts
-    )
 
 
 def replay(submission: Submission) -> Submitted | None:
@@ -271,14 +293,21 @@ def replay(submission: Submission) -> Submitted | None:
 
     Raises IdempotencyKeyReused when the key came with another payload then.
     """
-    if not submission.idempotency_key:
+    return replayed(
+        tenant_id=submission.tenant_id,
+        idempotency_key=submission.idempotency_key,
+        payload_digest=submission.payload_digest,
+    )
+
+
+def replayed(*, tenant_id: UUID, idempotency_key: str, payload_digest: str) -> Submitted | None:
+    """The same for a call that has come no further than its key."""
+    if not idempotency_key:
         return None
-    job = Job.objects.filter(
-        tenant_id=submission.tenant_id, idempotency_key=submission.idempotency_key
-    ).first()
+    job = Job.objects.filter(tenant_id=tenant_id, idempotency_key=idempotency_key).first()
     if job is None:
         return None
-    if job.payload_digest != submission.payload_digest:
+    if job.payload_digest != payload_digest:
         raise IdempotencyKeyReused
     return replace(submitted(job), replayed=True)
 
@@ -293,4 +322,5 @@ def submitted(job: Job) -> Submitted:
         deadline=job.deadline,
         coalesced_with=job.attached_to_id,
         cache_of=job.cache_of_id,
+        owes_ticket=False,
     )

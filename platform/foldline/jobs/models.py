@@ -177,6 +177,32 @@ class Job(models.Model):
         return State(self.state) in OPEN
 
 
+class Batch(models.Model):
+    """Jobs that came in one request, in its order. Written in the transaction of the jobs."""
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE, db_index=False)
+    session = models.CharField(max_length=120, blank=True)
+    jobs = models.JSONField(help_text="The id of each item's job, in hex; null for a refused item.")
+    refusals = models.JSONField(default=dict, help_text="The problems of refused items, by index.")
+    idempotency_key = models.CharField(max_length=255, blank=True)
+    payload_digest = models.CharField(max_length=64, blank=True)
+    created_at = models.DateTimeField()
+
+    class Meta:
+        verbose_name_plural = "batches"
+        constraints = [
+            models.UniqueConstraint(
+                fields=["tenant", "idempotency_key"],
+                condition=~Q(idempotency_key=""),
+                name="batch_once_per_key",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return str(self.id)
+
+
 class JobArtifact(models.Model):
     """Which files a job reads and which it made. Keeps a file from being cleaned away."""
 

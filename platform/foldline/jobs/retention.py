@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.conf import settings
+from django.db import connection
 from django.db.models import Exists, OuterRef
 
 from foldline.artifacts import services as artifacts
 from foldline.artifacts.models import Artifact
 from foldline.jobs import failing
-from foldline.jobs.models import Job, JobArtifact
+from foldline.jobs.models import Batch, Job, JobArtifact
 from foldline.jobs.states import TERMINAL
 
 A_TICK = 500
@@ -24,6 +25,7 @@ class Removed:
     keys: int = 0
     jobs: int = 0
     files: int = 0
+    batches: int = 0
 
 
 def clean(*, now: datetime) -> Removed:
@@ -35,6 +37,7 @@ def clean(*, now: datetime) -> Removed:
     return Removed(
         keys=_forget_keys(before=now - timedelta(days=settings.KEEP_KEYS_DAYS)),
         jobs=_remove_jobs(before=now - timedelta(days=settings.KEEP_JOBS_DAYS)),
+        batches=_remove_batches(before=now - timedelta(days=settings.KEEP_JOBS_DAYS)),
         files=_remove_files(before=now - timedelta(days=settings.KEEP_FILES_DAYS)),
     )
 
@@ -42,8 +45,12 @@ def clean(*, now: datetime) -> Removed:
 def _forget_keys(*, before: datetime) -> int:
     """An idempotency key that is old enough may name a new job."""
     old = Job.objects.filter(created_at__lt=before, state__in=TERMINAL).exclude(idempotency_key="")
-    return Job.objects.filter(id__in=list(old.values_list("id", flat=True)[:A_TICK])).update(
-        idempotency_key=""
+    batches = Batch.objects.filter(created_at__lt=before).exclude(idempotency_key="")
+    return sum(
+        rows.model._default_manager.filter(
+            id__in=list(rows.values_list("id", flat=True)[:A_TICK])
+        ).update(idempotency_key="")
+        for rows in (old, batches)
     )
 
 
@@ -58,6 +65,30 @@ def _remove_jobs(*, before: datetime) -> int:
     chosen = list(old.values_list("id", flat=True)[:A_TICK])
     Job.objects.filter(id__in=chosen).delete()
     return len(chosen)
+
+
+_WITHOUT_JOBS = """
+delete from jobs_batch where id in (
+    select id from jobs_batch as old where created_at < %s and not exists (
+        select 1 from {each} join jobs_job on jobs_job.id = {job}
+    ) limit %s
+)
+"""
+_MEMBERS = {
+    "postgresql": ("jsonb_array_elements_text(old.jobs) as each(job)", "each.job::uuid"),
+    "sqlite": ("json_each(old.jobs) as each", "each.value"),
+}
+
+
+def _remove_batches(*, before: datetime) -> int:
+    """Batches none of whose jobs is left."""
+    each, job = _MEMBERS[connection.vendor]
+    with connection.cursor() as cursor:
+        cursor.execute(
+            _WITHOUT_JOBS.format(each=each, job=job),
+            [connection.ops.adapt_datetimefield_value(before), A_TICK],
+        )
+        return int(cursor.rowcount)
 
 
 def _remove_files(*, before: datetime) -> int:

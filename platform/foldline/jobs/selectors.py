@@ -10,11 +10,11 @@ from uuid import UUID
 from django.db.models import QuerySet
 
 from foldline.clock import database_now
-from foldline.errors import JobNotFound
+from foldline.errors import BatchNotFound, JobNotFound
 from foldline.fleet.services import workers_by_state
 from foldline.jobs.blocked import Blocked, Facts, blocked_reason
 from foldline.jobs.breaker import Cause, read
-from foldline.jobs.models import Job, JobArtifact, QueueState
+from foldline.jobs.models import Batch, Job, JobArtifact, QueueState
 from foldline.jobs.rooms import rooms_of_jobs
 from foldline.jobs.states import State
 
@@ -25,6 +25,32 @@ def job_of(*, tenant_id: UUID, job_id: UUID) -> Job:
     if job is None:
         raise JobNotFound
     return job
+
+
+def batch_of(*, tenant_id: UUID, batch_id: UUID) -> Batch:
+    """The tenant's batch. Raises BatchNotFound, also for another's."""
+    batch = Batch.objects.filter(tenant_id=tenant_id, id=batch_id).first()
+    if batch is None:
+        raise BatchNotFound
+    return batch
+
+
+def jobs_by_id(*, tenant_id: UUID, job_ids: Collection[UUID]) -> Mapping[UUID, Job]:
+    """Those of the jobs that are there, without their inputs and results."""
+    return _jobs(tenant_id).defer(*_LARGE).in_bulk(list(job_ids))
+
+
+_LARGE = [
+    f"{of}{name}"
+    for of in ("", "attached_to__")
+    for name in ("inputs", "normalized_input", "result")
+]
+
+
+def require_job(*, tenant_id: UUID, job_id: UUID) -> None:
+    """Raises JobNotFound unless the tenant has this job. Cheaper than reading it."""
+    if not Job.objects.filter(tenant_id=tenant_id, id=job_id).exists():
+        raise JobNotFound
 
 
 def jobs_of(

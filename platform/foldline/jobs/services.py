@@ -20,7 +20,7 @@ from foldline.errors import (
     RepeatFailure,
     job_error,
 )
-from foldline.jobs import pauses, tickets
+from foldline.jobs import news, pauses, tickets
 from foldline.jobs.admission import (
     Submission,
     Submitted,
@@ -57,9 +57,19 @@ Json = Mapping[str, Any]
 def submit(submission: Submission) -> Submitted:
     """Accept a call: commit the job, then send its ticket.
 
+    The answer stands when Redis is away: the sweeper sends the ticket later. Raises as `accept`.
+    """
+    accepted = accept(submission)
+    if accepted.owes_ticket:
+        transaction.on_commit(lambda: tickets.send(submission.queue))
+    return accepted
+
+
+def accept(submission: Submission) -> Submitted:
+    """Commit the job; whoever calls this sends the ticket that is owed.
+
     A known idempotency key gives the job it named; an equal call's run or result is shared.
-    The answer stands when Redis is away: the sweeper sends the ticket later. Raises
-    IdempotencyKeyReused, QuotaForbids, QuotaExceeded, RepeatFailure.
+    Raises IdempotencyKeyReused, QuotaForbids, QuotaExceeded, RepeatFailure.
     """
     try:
         refuse_repeated(submission.tenant_id, submission.fingerprint)
@@ -75,8 +85,6 @@ def submit(submission: Submission) -> Submitted:
 def _accepted(submission: Submission) -> Submitted:
     while True:
         if accepted := admit(submission):
-            if accepted.owes_ticket:
-                transaction.on_commit(lambda: tickets.send(submission.queue))
             return accepted
         try:
             if known := replay(submission) or _shared(submission):
@@ -163,6 +171,7 @@ def progress(fence: Fence, *, fraction: float, stage: str = "", message: str = "
     }
     if not _held(fence).update(progress=shown):
         raise Fenced
+    news.tell(fence.job_id)
 
 
 @_led_on

@@ -22,10 +22,11 @@ from django.db.models import QuerySet
 from foldline.clock import database_now
 from foldline.errors import job_error
 from foldline.ids import uuid7
+from foldline.jobs import news
 from foldline.jobs.admission import Submission, Submitted, link_inputs, submitted
 from foldline.jobs.bill import attempt_of, close_attempt, post_saved, seconds_of_answer
 from foldline.jobs.claims import Fence
-from foldline.jobs.events import record
+from foldline.jobs.events import append, record
 from foldline.jobs.models import Attempt, Job, JobArtifact
 from foldline.jobs.states import State
 from foldline.tenants.ledger import Kind
@@ -197,7 +198,7 @@ def _from_cache(submission: Submission, run: Job, *, now: datetime) -> Submitted
         finished_at=now,
     )
     _link_outputs(job.id, JobArtifact.objects.filter(job_id=run.id, role=JobArtifact.Role.OUTPUT))
-    record(job.id, State.SUCCEEDED, at=now, cache_of=str(run.id))
+    append(job.id, State.SUCCEEDED, at=now, cache_of=str(run.id))
     post_saved(Kind.CACHE, [job.id], now=now, gpu_seconds=seconds_of_answer(run))
     return submitted(job)
 
@@ -205,7 +206,7 @@ def _from_cache(submission: Submission, run: Job, *, now: datetime) -> Submitted
 def _attached(submission: Submission, run: Job, *, now: datetime) -> Submitted:
     # Of its own it costs nothing; a budget counts the run once.
     job = _new_job(submission, now=now, state=State.QUEUED, attached_to=run, estimate_gpu_s=0.0)
-    record(job.id, State.QUEUED, at=now, coalesced_with=str(run.id))
+    append(job.id, State.QUEUED, at=now, coalesced_with=str(run.id))
     _make_better(run, job)
     return submitted(job)
 
@@ -219,6 +220,7 @@ def _make_better(run: Job, job: Job) -> None:
         start_by=_latest([each.start_by for each in both]),
         deadline=_latest([each.deadline for each in both]),
     )
+    news.tell(run.id)
 
 
 def _latest(times: Sequence[datetime | None]) -> datetime | None:

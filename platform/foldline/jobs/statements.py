@@ -17,6 +17,9 @@ COLUMNS = (
     *("idempotency_key", "payload_digest", "traceparent", "shared"),
     *("input_size", "estimate_gpu_s", "next_models", "notify", "webhook"),
 )
+JSON = ("inputs", "normalized_input", "warnings", "next_models")
+RELATIVE = ("start_within_s", "deadline_s")
+"""Told in seconds from now; on PostgreSQL the database's now."""
 _CONSTANTS = {
     "state": "'queued'",
     "attempt": "0",
@@ -29,8 +32,8 @@ _TIMES = ("created_at", "start_by", "deadline")
 _NAMES = ", ".join([*COLUMNS, *_TIMES, *_CONSTANTS])
 
 
-def _values_of(*times: str) -> str:
-    return ", ".join([*(f"%({name})s" for name in COLUMNS), *times, *_CONSTANTS.values()])
+def _values_of(*times: str, value: str = "%({})s") -> str:
+    return ", ".join([*map(value.format, COLUMNS), *times, *_CONSTANTS.values()])
 
 
 # In the order of the index `job_line`, and of nothing else: the jobs in front in its own flow.
@@ -51,15 +54,16 @@ EVENT = (
 )
 
 
-def _postgres_insert(now: str, *, source: str) -> str:
-    """The job, its first event, its times and how many are in front, as common tables."""
-    deadline = f"{now} + make_interval(secs => %(deadline_s)s)"
-    start = f"{now} + make_interval(secs => %(start_within_s)s)"
+def _postgres_insert(now: str, *, source: str, value: str = "%({})s") -> str:
+    """The job, its first event and its times, as common tables. `value`: how a column's value
+    is named."""
+    deadline = f"{now} + make_interval(secs => {value.format('deadline_s')})"
+    start = f"{now} + make_interval(secs => {value.format('start_within_s')})"
     # least() ignores nulls: a job without start_within_s must still start before its deadline.
     return f"""
 job as (
     insert into jobs_job ({_NAMES})
-    select {_values_of(now, f"least({start}, {deadline})", deadline)} {source}
+    select {_values_of(now, f"least({start}, {deadline})", deadline, value=value)} {source}
     on conflict do nothing
     returning id, created_at, start_by, deadline
 ), event as (
@@ -73,6 +77,25 @@ POSTGRES_INSERT = f"""
 with {_postgres_insert("statement_timestamp()", source="")}
 select created_at, start_by, deadline, ({AHEAD}) from job
 """  # noqa: S608 - names of this module only
+
+
+_TYPES = {
+    **dict.fromkeys(("id", "tenant_id", "model_id", "revision_id", "webhook"), "uuid"),
+    **dict.fromkeys(JSON, "jsonb"),
+    **dict.fromkeys(("shared", "notify"), "boolean"),
+    **dict.fromkeys(("seed", "input_size"), "bigint"),
+    **dict.fromkeys(RELATIVE, "double precision"),
+    "estimate_gpu_s": "double precision",
+}
+_FIELDS = ", ".join(f"{name} {_TYPES.get(name, 'text')}" for name in (*COLUMNS, *RELATIVE))
+# Many jobs are one value, whatever their number: a document that the server takes apart.
+_ROWS = f"from json_to_recordset(%(rows)s::json) as row ({_FIELDS})"
+POSTGRES_INSERT_ALL = " ".join(
+    f"""
+with {_postgres_insert("statement_timestamp()", source=_ROWS, value="row.{}")}
+select id, created_at, start_by, deadline from job
+""".split()  # noqa: S608 - names of this module only
+)
 
 
 @cache

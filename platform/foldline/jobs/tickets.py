@@ -9,31 +9,21 @@ from __future__ import annotations
 
 import json
 import logging
-import threading
-import time
 from base64 import b64encode
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from functools import cache
 from typing import Any
 from uuid import uuid4
 
-import redis
 from django.conf import settings
-from redis.backoff import NoBackoff
-from redis.retry import Retry
+
+from foldline.jobs.wire import BrokerUnavailable as BrokerUnavailable
+from foldline.jobs.wire import Wire
 
 log = logging.getLogger(__name__)
 
 TASK = "foldline.serve"
 VERSION = 1
-
-SOCKET_TIMEOUT_S = 0.2
-BREAKER_FAILURES = 2
-BREAKER_REST_S = 5.0
-
-
-class BrokerUnavailable(Exception):
-    """Redis did not answer in time. Jobs are safe: the sweeper sends what is missing."""
 
 
 def queue_name(model: str, *, number: int) -> str:
@@ -62,49 +52,45 @@ def transport_options(queue: str, *, run_timeout_s: int, load_timeout_s: int) ->
     }
 
 
-class Publisher:
-    """Sends tickets on a connection of its own: short timeouts, no retries, a breaker.
-
-    A submit never waits for a Redis that is away: after two failures nothing is tried for
-    five seconds, and the sweeper sends what is owed once Redis is back. Thread-safe.
-    """
-
-    def __init__(self, url: str) -> None:
-        self._redis = redis.Redis.from_url(
-            url,
-            socket_timeout=SOCKET_TIMEOUT_S,
-            socket_connect_timeout=SOCKET_TIMEOUT_S,
-            retry=Retry(NoBackoff(), 0),
-        )
-        self._lock = threading.Lock()
-        self._failures = 0
-        self._rest_until = 0.0
+class Publisher(Wire):
+    """Sends tickets. While Redis is away the sweeper's next rounds send what is owed."""
 
     def publish(self, queue: str, *, count: int = 1) -> None:
         """Push `count` tickets. Raises BrokerUnavailable, at once while the breaker is open."""
-        self._guarded(lambda: self._redis.lpush(queue, *(_ticket(queue) for _ in range(count))))
+        self.guarded(lambda: self._redis.lpush(queue, *(_ticket(queue) for _ in range(count))))
+
+    def publish_all(self, counts: Mapping[str, int]) -> None:
+        """Push so many tickets to each queue, in one message. Raises BrokerUnavailable."""
+
+        def command() -> None:
+            with self._redis.pipeline(transaction=False) as all_queues:
+                for queue, count in counts.items():
+                    all_queues.lpush(queue, *(_ticket(queue) for _ in range(count)))
+                all_queues.execute()
+
+        self.guarded(command)
 
     def ready(self, queue: str) -> int:
         """Tickets waiting in Redis. Raises BrokerUnavailable: unreadable is not zero."""
-        return int(self._guarded(lambda: self._redis.llen(queue)))
+        return int(self.guarded(lambda: self._redis.llen(queue)))
 
     def unacked(self, queue: str) -> int:
         """Tickets that workers hold. Raises BrokerUnavailable."""
-        return int(self._guarded(lambda: self._redis.hlen(f"unacked.{queue}")))
+        return int(self.guarded(lambda: self._redis.hlen(f"unacked.{queue}")))
 
     def withdraw(self, queue: str, *, count: int) -> None:
         """Take tickets back that nobody needs any more."""
-        self._guarded(lambda: self._redis.rpop(queue, count))
+        self.guarded(lambda: self._redis.rpop(queue, count))
 
     def run_id(self) -> str:
         """Changes with every start of Redis, which may have come back empty."""
-        return str(self._guarded(lambda: self._redis.info("server"))["run_id"])
+        return str(self.guarded(lambda: self._redis.info("server"))["run_id"])
 
     def held(self, queue: str, *, since: float) -> set[str]:
         """Ids of tickets that workers took before `since` (epoch seconds) and did not
         acknowledge: those of busy workers, and those of dead ones."""
         index = f"unacked_index.{queue}"
-        tags = self._guarded(lambda: self._redis.zrangebyscore(index, "-inf", since))
+        tags = self.guarded(lambda: self._redis.zrangebyscore(index, "-inf", since))
         return {tag.decode() for tag in tags}
 
     def forget(self, queue: str, ids: Collection[str]) -> None:
@@ -117,24 +103,7 @@ class Publisher:
                 both.execute()
 
         if ids:
-            self._guarded(command)
-
-    def _guarded(self, command: Any) -> Any:
-        if time.monotonic() < self._rest_until:
-            raise BrokerUnavailable("resting after failures")
-        try:
-            answer = command()
-        except redis.RedisError as error:
-            self._failed()
-            raise BrokerUnavailable(str(error)) from error
-        self._failures = 0
-        return answer
-
-    def _failed(self) -> None:
-        with self._lock:
-            self._failures += 1
-            if self._failures >= BREAKER_FAILURES:
-                self._rest_until = time.monotonic() + BREAKER_REST_S
+            self.guarded(command)
 
 
 @cache
@@ -149,6 +118,16 @@ def send(queue: str, *, count: int = 1) -> bool:
         publisher().publish(queue, count=count)
     except BrokerUnavailable as error:
         log.warning("ticket not sent", extra={"queue": queue, "reason": str(error)})
+        return False
+    return True
+
+
+def send_all(counts: Mapping[str, int]) -> bool:
+    """The same for many queues at once: so many tickets to each."""
+    try:
+        publisher().publish_all(counts)
+    except BrokerUnavailable as error:
+        log.warning("tickets not sent", extra={"queues": list(counts), "reason": str(error)})
         return False
     return True
 

@@ -7,7 +7,7 @@ import hmac
 import re
 import secrets
 import string
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
@@ -90,6 +90,15 @@ def active_keys() -> QuerySet[ApiKey]:
     return ApiKey.objects.filter(
         Q(expires_at=None) | Q(expires_at__gt=timezone.now()), revoked_at=None
     )
+
+
+def ended_keys(keys: Collection[UUID]) -> set[UUID]:
+    """Those of the keys that are refused by now. When there are any, this process looks every
+    key up anew."""
+    good = active_keys().filter(id__in=keys, tenant__active=True).values_list("id", flat=True)
+    if ended := set(keys) - set(good):
+        callers.clear()
+    return ended
 
 
 def _lock(tenant_id: UUID) -> None:

@@ -17,8 +17,11 @@ from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from dataclasses import dataclass
 from io import BytesIO
 from queue import SimpleQueue
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
+from foldline.tenants.visits import VISIT
+
+T = TypeVar("T")
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -91,7 +94,7 @@ class Bridge:
         try:
             if not await self._read_body(environ, receive):
                 return  # the client left while sending
-            answer = await self._call(environ)
+            answer = await self.run(lambda: answer_of(self.app, environ))
         finally:
             environ["wsgi.input"].close()
         await send(
@@ -134,17 +137,18 @@ class Bridge:
         environ["CONTENT_LENGTH"] = str(size)
         return True
 
-    async def _call(self, environ: Environ) -> Answer:
+    async def run(self, work: Callable[[], T]) -> T:
+        """Do some work on one of the threads."""
         loop = asyncio.get_running_loop()
-        future: asyncio.Future[Answer] = loop.create_future()
+        future: asyncio.Future[T] = loop.create_future()
 
         def call() -> None:
             try:
-                answer = answer_of(self.app, environ)
+                done = work()
             except Exception as error:  # carried over to the loop
                 loop.call_soon_threadsafe(_fail, future, error)
             else:
-                loop.call_soon_threadsafe(_resolve, future, answer)
+                loop.call_soon_threadsafe(_resolve, future, done)
 
         self._put(call)
         return await future
@@ -155,12 +159,12 @@ class Bridge:
             self.idle.release()
 
 
-def _resolve(future: asyncio.Future[Answer], answer: Answer) -> None:
+def _resolve(future: asyncio.Future[T], done: T) -> None:
     if not future.done():
-        future.set_result(answer)
+        future.set_result(done)
 
 
-def _fail(future: asyncio.Future[Answer], error: Exception) -> None:
+def _fail(future: asyncio.Future[T], error: Exception) -> None:
     if not future.done():
         future.set_exception(error)
 
@@ -218,6 +222,8 @@ def environ_of(scope: Scope) -> Environ:
         "wsgi.run_once": False,
         "wsgi.file_wrapper": FileBody,
     }
+    if VISIT in scope:
+        environ[VISIT] = scope[VISIT]
     if client := scope.get("client"):
         environ["REMOTE_ADDR"], environ["REMOTE_PORT"] = client[0], str(client[1])
     for name, value in scope["headers"]:

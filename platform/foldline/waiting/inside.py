@@ -13,7 +13,10 @@ from uuid import UUID
 
 import orjson
 
+from foldline.tenants.services import Caller
+from foldline.tenants.visits import Visit
 from foldline.waiting.bridge import Bridge, Message, Scope
+from foldline.waiting.held import ask
 
 # Of the caller's own headers; the rest is about the outer request's body and answer.
 _CARRIED = frozenset(
@@ -45,47 +48,60 @@ class Inside:
         *,
         body: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
+        visit: Visit | None = None,
     ) -> Reply:
-        """Send a request for the caller of `origin`; `target` is a path with its query."""
+        """Send a request for the caller of `origin`; `target` is a path with its query. Requests
+        of the same `visit` count as one against the rates."""
         content = b"" if body is None else orjson.dumps(body)
-        path, _, query = target.partition("?")
         own = dict(headers or {})
         if body is not None:
             own |= {"content-type": "application/json", "content-length": str(len(content))}
-        scope = {
-            **origin,
-            "type": "http",
-            "method": method,
-            "path": path,
-            "query_string": query.encode(),
-            "headers": [
-                *((name, value) for name, value in origin["headers"] if name in _CARRIED),
-                *((name.lower().encode(), value.encode("latin-1")) for name, value in own.items()),
-            ],
-        }
-        sent: list[Message] = []
 
         async def receive() -> Message:
             return {"type": "http.request", "body": content}
 
-        async def send(message: Message) -> None:
-            sent.append(message)
-
-        await self._django(scope, receive, send)
-        start, *rest = sent
-        told = b"".join(message.get("body", b"") for message in rest)
+        scope = inner(origin, method, target, headers=own)
+        held = await ask(self._django, scope, receive, visit=visit or Visit())
         return Reply(
-            status=start["status"],
-            headers={name.decode(): value.decode("latin-1") for name, value in start["headers"]},
-            body=orjson.loads(told) if told else None,
+            status=held.status,
+            headers={name.decode(): value.decode("latin-1") for name, value in held.headers},
+            body=orjson.loads(held.body) if held.body else None,
         )
+
+
+def inner(
+    origin: Scope, method: str, target: str, *, headers: Mapping[str, str] | None = None
+) -> Scope:
+    """A request of the caller of `origin`, without what that said of its own body and answer."""
+    path, _, query = target.partition("?")
+    own = (headers or {}).items()
+    return {
+        **origin,
+        "type": "http",
+        "method": method,
+        "path": path,
+        "query_string": query.encode(),
+        "headers": [
+            *((name, value) for name, value in origin["headers"] if name in _CARRIED),
+            *((name.lower().encode(), value.encode("latin-1")) for name, value in own),
+        ],
+    }
 
 
 class Ended(Protocol):
     """Waits for the ends of jobs, holding no thread. Whose jobs they are was checked before."""
 
     async def __call__(
-        self, jobs: Collection[UUID], *, mode: Literal["any", "all"], timeout_s: float
+        self,
+        jobs: Collection[UUID],
+        *,
+        mode: Literal["any", "all"],
+        timeout_s: float,
+        caller: Caller | None = None,
     ) -> frozenset[UUID]:
-        """Those that have ended: once any has, once all have, or when the time is over."""
+        """Those that have ended: once any has, once all have, or when the time is over.
+
+        With a `caller` (of a `Visit`) also when its key ends. Raises WaitingRoomFull and, for a
+        caller, TooManyWaits.
+        """
         ...

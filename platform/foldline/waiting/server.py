@@ -6,6 +6,8 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn_worker import UvicornWorker
 
 MAX_HEAD_BYTES = 32 * 1024
+LEAVE = "foldline.leave"
+"""In the state of the application's life: what to call when the server begins to end."""
 
 
 class BoundedProtocol(HttpToolsProtocol):
@@ -37,6 +39,13 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         self._in_head, self._head_bytes = True, 0
         super().on_message_complete()
+
+    def shutdown(self) -> None:
+        """The server is ending. It waits for its connections, so those that wait must hear of it;
+        the application's own shutdown comes after them."""
+        if (leave := self.app_state.get(LEAVE)) is not None:
+            leave()
+        super().shutdown()
 
 
 class GatewayWorker(UvicornWorker):  # type: ignore[misc]  # it has no types

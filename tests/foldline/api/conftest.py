@@ -39,3 +39,4 @@ def submit(toy: Revision, api: Client, unsent: None) -> Submit:
 def unsent(monkeypatch: pytest.MonkeyPatch) -> None:
     """No Redis here: an accepted job stands without its ticket."""
     monkeypatch.setattr("foldline.jobs.tickets.send", lambda queue, *, count=1: True)
+    monkeypatch.setattr("foldline.jobs.tickets.send_all", lambda counts: True)

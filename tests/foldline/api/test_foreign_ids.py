@@ -38,8 +38,17 @@ def an_artifact(_submit: Submit, api: Client) -> str:
     return str(api.post("/v1/artifacts", b"x", content_type="text/plain").json()["id"])
 
 
+def a_batch(_submit: Submit, api: Client) -> str:
+    body = {"jobs": [{"model": "toy", "inputs": {"sequence": "EVQ"}}]}
+    return str(api.post("/v1/batches", body, content_type="application/json").json()["id"])
+
+
 # What a tenant owns, by the name of the path's parameter. "Mine" is made by `tenant`.
-EXAMPLES: Mapping[str, Callable[[Submit, Client], str]] = {"job": a_job, "artifact": an_artifact}
+EXAMPLES: Mapping[str, Callable[[Submit, Client], str]] = {
+    "job": a_job,
+    "artifact": an_artifact,
+    "batch": a_batch,
+}
 # JSON a method needs so that only the id can be wrong, by operation.
 BODIES: Mapping[str, Any] = {}
 

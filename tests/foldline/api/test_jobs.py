@@ -87,6 +87,16 @@ def test_jobs_are_listed_newest_first_and_page_by_page(submit: Submit, api: Clie
     assert page["next_cursor"] is None
 
 
+def test_a_cursor_of_another_tenant_shows_nothing_of_theirs(
+    submit: Submit, api: Client, other_api: Client
+) -> None:
+    mine = json.loads(submit().content)["id"]
+    for sequence in "EVQ":
+        submit({"inputs": {"sequence": sequence}}, by=other_api)
+    theirs = other_api.get("/v1/jobs?limit=1").json()["next_cursor"]
+    assert names(api, f"?cursor={theirs}") == [mine]
+
+
 def test_jobs_are_filtered(submit: Submit, api: Client, live_revision: Callable[..., Any]) -> None:
     live_revision(name="other")
     one = json.loads(submit({"inputs": {"sequence": "A"}, "session": "s1"}).content)["id"]
@@ -108,7 +118,11 @@ def test_jobs_are_filtered(submit: Submit, api: Client, live_revision: Callable[
         "limit=99999999999999999999",
         "limit=²",
         "cursor=x",
+        "cursor=",
         "cursor=%00",
+        "cursor=%C3%A9%C3%A9",
+        "cursor=AZ00sAAAcACAAAAAAAAAAA!!",
+        "cursor=0199d3b4-0000-7000-8000-000000000000",
         "state=waiting",
         "session=%00",
         "unknown=1",

@@ -67,6 +67,8 @@ def test_a_submit_is_described_with_an_example() -> None:
         "deadline_s",
         "start_within_s",
         "no_cache",
+        "next",
+        "on_unavailable",
     }
 
 
@@ -101,8 +103,10 @@ def test_every_operation_needs_a_key(
     assert answer.status_code == 401
 
 
-def test_only_the_document_and_the_calibration_are_public() -> None:
+def test_only_what_concerns_nobody_in_particular_is_public() -> None:
     assert {path for _, path, _ in OPERATIONS} - {path for _, path, _ in WITH_KEY} == {
         "/v1/openapi.json",
         "/v1/calibration",
+        "/v1/errors",
+        "/v1/errors/{code}",
     }

@@ -272,7 +272,28 @@ class TestIdempotency:
         assert theirs["id"] != first["id"]
         assert theirs["fingerprint"] != first["fingerprint"]
 
-    @pytest.mark.parametrize("key", ["", " ", "x" * 256, "a\tb", "ключ"])
+    def test_a_quoted_key_is_its_content(self, submit: Submit) -> None:
+        key = "8e03978e-40d5-43e8-bc93-6894a57f9324"
+        first = submit(Idempotency_Key=f'"{key}"')
+        again = submit(Idempotency_Key=key)
+        assert json.loads(again.content)["id"] == json.loads(first.content)["id"]
+        assert Job.objects.get().idempotency_key == key
+
+    def test_a_key_of_255_characters_is_taken(self, submit: Submit) -> None:
+        assert submit(Idempotency_Key="x" * 255).status_code == 202
+        assert submit(Idempotency_Key=f'"{"y" * 255}"').status_code == 202
+
+    def test_the_same_payload_for_another_model_is_another_payload(
+        self, submit: Submit, live_revision: MakeLive
+    ) -> None:
+        live_revision(name="other")
+        submit(Idempotency_Key="k")
+        answer = submit(model="other", Idempotency_Key="k")
+        assert (answer.status_code, problem(answer)["code"]) == (422, "idempotency_key_reused")
+
+    @pytest.mark.parametrize(
+        "key", ["", " ", "x" * 256, "a\tb", "ключ", "\x7f", '""', '" "', f'"{"x" * 256}"']
+    )
     def test_an_unusable_key_is_a_400(self, submit: Submit, key: str) -> None:
         answer = submit(Idempotency_Key=key)
         assert answer.status_code == 400

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 from uuid import UUID
 
@@ -58,7 +58,11 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         queues.extend([queue] * count)
         return True
 
+    def send_all(counts: Mapping[str, int]) -> bool:
+        return all(send(queue, count=count) for queue, count in counts.items())
+
     monkeypatch.setattr(tickets, "send", send)
+    monkeypatch.setattr(tickets, "send_all", send_all)
     return queues
 
 

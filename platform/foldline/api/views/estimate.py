@@ -12,9 +12,8 @@ from foldline.api.middleware import request_id
 from foldline.api.openapi import describe
 from foldline.api.parsing import json_body
 from foldline.api.refusals import refusals
-from foldline.api.submit import submission
+from foldline.api.submit import call_of
 from foldline.api.views.base import ApiView, caller
-from foldline.catalog.selectors import live_model
 from foldline.tenants.models import ApiKey
 
 
@@ -32,9 +31,7 @@ class EstimateView(ApiView):
         " now, what it would use and cost, and when it would start and end.",
     )
     def post(self, request: Request, model: str) -> Response:
-        asking, live = caller(request), live_model(model)
-        with refusals.watch(asking.tenant_id, request._request):
-            call = submission(
-                caller=asking, model=live, payload=json_body(request._request), headers={}
-            )
-        return Response(estimate_body(live, call, request_id=request_id(request._request)))
+        asking, inner = caller(request), request._request
+        with refusals.watch(asking.tenant_id, inner):
+            call = call_of(caller=asking, name=model, payload=json_body(inner), headers={})
+        return Response(estimate_body(call.model, call.submission, request_id=request_id(inner)))

@@ -6,21 +6,23 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from datetime import UTC, datetime
 from uuid import UUID
 
-from django.http import HttpResponse
+from django.http import HttpResponse, HttpResponseNotModified
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from foldline.api import problems
 from foldline.api.answers import Job, JobList, Result
 from foldline.api.bodies import error_body, result_body
+from foldline.api.conditions import matches, wait_s
 from foldline.api.middleware import request_id
-from foldline.api.openapi import JOB_FILTERS, describe
+from foldline.api.openapi import IF_NONE_MATCH, JOB_FILTERS, UNCHANGED, WAIT, describe
 from foldline.api.shown import job_bodies
 from foldline.api.views.base import ApiView, caller, identifier, query, wrong_parameter
 from foldline.api.waits import poll_after_s
 from foldline.errors import JobNotFinished, JobNotFound
 from foldline.forecasts.reading import prospect_of
 from foldline.jobs import selectors, services
+from foldline.jobs.marks import mark_of
 from foldline.jobs.models import Job as JobRow
 from foldline.jobs.states import State
 from foldline.tenants.models import ApiKey
@@ -49,9 +51,25 @@ class JobsView(ApiView):
 
 
 class JobView(ApiView):
-    @describe("Show a job", {200: Job}, errors=(404,))
-    def get(self, request: Request, job: str) -> Response:
-        return _shown(_job(request, job))
+    @describe(
+        "Show a job",
+        {200: Job, 304: UNCHANGED},
+        parameters=(WAIT, IF_NONE_MATCH),
+        errors=(404,),
+        detail="With `wait` the answer comes once the job has changed (its state, attempt, progress,"
+        " `cancelling`, deadline, or the run it is attached to), or when the time is over; for a job"
+        " that has ended, at once. The `ETag` stands for just that: place and times move without"
+        " changing it.",
+    )
+    def get(self, request: Request, job: str) -> Response | HttpResponse:
+        wait_s(query(request, "wait").get("wait"))  # the door has waited
+        found = _job(request, job)
+        tag = mark_of(found).tag
+        if matches(request.META.get("HTTP_IF_NONE_MATCH"), tag):
+            now = datetime.now(UTC)
+            wait = _poll_after_s(found, now=now) if found.open else None
+            return HttpResponseNotModified(headers=_headers(tag, wait))
+        return _shown(found, tag)
 
 
 class CancelView(ApiView):
@@ -66,7 +84,8 @@ class CancelView(ApiView):
     def post(self, request: Request, job: str) -> Response:
         tenant_id = caller(request).tenant_id
         services.cancel(tenant_id=tenant_id, job_id=identifier(job, missing=JobNotFound))
-        return _shown(_job(request, job))
+        found = _job(request, job)
+        return _shown(found, mark_of(found).tag)
 
 
 class ResultView(ApiView):
@@ -80,13 +99,10 @@ class ResultView(ApiView):
     def get(self, request: Request, job: str) -> Response | HttpResponse:
         found = _job(request, job)
         if found.open:
-            now = datetime.now(UTC)
-            prospect = prospect_of(found, now=now)
-            wait = poll_after_s(found.revision.lane, prospect, now=now)
-            raise JobNotFinished(retry_after_s=wait)
+            raise JobNotFinished(retry_after_s=_poll_after_s(found, now=datetime.now(UTC)))
         if found.state == State.SUCCEEDED:
             return Response(result_body(found))
-        told = {**error_body(found.error or {}), "request_id": request_id(request._request)}
+        told = {**error_body(found), "request_id": request_id(request._request)}
         return problems.respond(told)
 
 
@@ -95,10 +111,19 @@ def _job(request: Request, job: str) -> JobRow:
     return selectors.job_of(tenant_id=caller(request).tenant_id, job_id=job_id)
 
 
-def _shown(job: JobRow) -> Response:
+def _shown(job: JobRow, tag: str) -> Response:
     (body,) = job_bodies([job])
-    wait = body["poll_after_s"]
-    return Response(body, headers={"Retry-After": str(wait)} if wait is not None else None)
+    return Response(body, headers=_headers(tag, body["poll_after_s"]))
+
+
+def _headers(tag: str, wait_s: int | None) -> dict[str, str]:
+    """What every answer about a job carries. Who keeps it must ask whether it still holds."""
+    usual = {"ETag": tag, "Cache-Control": "private, no-cache"}
+    return usual if wait_s is None else {**usual, "Retry-After": str(wait_s)}
+
+
+def _poll_after_s(job: JobRow, *, now: datetime) -> int:
+    return poll_after_s(job.revision.lane, prospect_of(job, now=now), now=now)
 
 
 def _limit(text: str | None) -> int:
@@ -123,8 +148,11 @@ def _before(cursor: str | None) -> UUID | None:
     if cursor is None:
         return None
     try:
-        return UUID(bytes=urlsafe_b64decode(f"{cursor}=="))
+        job_id = UUID(bytes=urlsafe_b64decode(f"{cursor}=="))
     except ValueError:
+        job_id = None
+    if job_id is None or _cursor(job_id) != cursor:  # the decoder passes over what is no letter
         raise wrong_parameter(
             "cursor", "invalid", got=cursor, expected="`next_cursor` of the page before"
-        ) from None
+        )
+    return job_id

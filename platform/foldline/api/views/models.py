@@ -7,10 +7,12 @@ from rest_framework.response import Response
 
 from foldline.api.answers import Model, ModelList
 from foldline.api.bodies import model_body
+from foldline.api.elsewhere import name_alternatives
 from foldline.api.openapi import describe
 from foldline.api.scaling import scaling_of
-from foldline.api.views.base import ApiView
+from foldline.api.views.base import ApiView, caller
 from foldline.catalog.selectors import live_model, live_models
+from foldline.errors import FoldlineError
 
 
 class ModelsView(ApiView):
@@ -24,6 +26,10 @@ class ModelsView(ApiView):
 
 class ModelView(ApiView):
     @describe("Show a model with its schemas and limits", {200: Model}, errors=(404, 410))
-    def get(self, _request: Request, model: str) -> Response:
-        found = live_model(model)
+    def get(self, request: Request, model: str) -> Response:
+        try:
+            found = live_model(model)
+        except FoldlineError as error:
+            name_alternatives(error, model=model, tenant_id=caller(request).tenant_id)
+            raise
         return Response(model_body(found, scaling=scaling_of([found])[found.revision_id]))

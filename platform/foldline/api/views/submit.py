@@ -9,20 +9,19 @@ from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 
 from foldline.api import problems
-from foldline.api.answers import Job
+from foldline.api.answers import Job, Result
 from foldline.api.authentication import caller_of
 from foldline.api.bodies import accepted_body
 from foldline.api.envelope import SubmitBody
-from foldline.api.openapi import IDEMPOTENCY_KEY, describe
+from foldline.api.openapi import IDEMPOTENCY_KEY, PREFER, describe
 from foldline.api.parsing import json_body
 from foldline.api.refusals import refusals
 from foldline.api.rendering import json_response
 from foldline.api.shown import job_bodies
-from foldline.api.submit import submission
+from foldline.api.submit import accept
 from foldline.api.views.base import ApiView
-from foldline.catalog.selectors import live_model
 from foldline.forecasts.reading import prospect_of_new
-from foldline.jobs import selectors, services
+from foldline.jobs import selectors
 from foldline.tenants.models import ApiKey
 
 
@@ -43,30 +42,33 @@ class SubmitView(ApiView):
 
     @describe(
         "Submit a job",
-        {202: Job},
+        {202: Job, 200: Result},
         request=SubmitBody,
-        parameters=(IDEMPOTENCY_KEY,),
-        errors=(400, 404, 410, 411, 413, 415, 422),
+        parameters=(IDEMPOTENCY_KEY, PREFER),
+        errors=(400, 404, 409, 410, 411, 413, 415, 422),
         detail="Accepted means kept: the job will end in a result or a reason. Repeat a submit"
         " that got no answer with the same `Idempotency-Key`: it never makes a second job. An equal"
         " call that is running or was answered before is not computed again: see `coalesced_with`"
-        " and `cache`.",
+        " and `cache`. With `Prefer: wait=n` the gateway waits for the end, and answers as"
+        " `GET …/result` does.",
     )
     def post(self, request: HttpRequest, model: str) -> HttpResponse:
         caller = caller_of(request, scope=self.scope)
-        live = live_model(model)
         with refusals.watch(caller.tenant_id, request):
-            call = submission(
-                caller=caller, model=live, payload=json_body(request), headers=request.META
+            accepted = accept(
+                caller=caller, name=model, payload=json_body(request), headers=request.META
             )
-            submitted = services.submit(call)
-        if submitted.replayed or submitted.coalesced_with or submitted.cache_of:
+        submitted, call = accepted.submitted, accepted.call
+        if call is None or submitted.replayed or submitted.coalesced_with or submitted.cache_of:
             job = selectors.job_of(tenant_id=caller.tenant_id, job_id=submitted.job_id)
             (body,) = job_bodies([job])
         else:
             now = datetime.now(UTC)
-            prospect, blocked = prospect_of_new(call, submitted.ahead_in_flow, now=now)
-            body = accepted_body(live, call, submitted, prospect=prospect, blocked=blocked, now=now)
+            made = call.submission
+            prospect, blocked = prospect_of_new(made, submitted.ahead_in_flow, now=now)
+            body = accepted_body(
+                call.model, made, submitted, prospect=prospect, blocked=blocked, now=now
+            )
         headers = {"Location": body["urls"]["self"]}
         if body["poll_after_s"] is not None:
             headers["Retry-After"] = str(body["poll_after_s"])

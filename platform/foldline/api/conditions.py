@@ -1,0 +1,25 @@
+"""When a caller wants the answer: only if it differs, or not before something happens."""
+
+from __future__ import annotations
+
+from django.utils.http import parse_etags
+
+from foldline.api.views.base import wrong_parameter
+
+MOST_WAIT_S = 50
+
+
+def matches(if_none_match: str | None, tag: str) -> bool:
+    """Whether the caller has the answer with this `ETag` already (RFC 9110, 13.1.2): `*`, or a
+    tag of the list, be it marked as weak. What is no entity tag matches nothing."""
+    known = parse_etags(if_none_match or "")
+    return known == ["*"] or tag in (each.removeprefix("W/") for each in known)
+
+
+def wait_s(text: str | None, *, name: str = "wait") -> int:
+    """The parameter `name`, whole seconds; 0 without it. Raises InvalidRequest."""
+    if text is None:
+        return 0
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:4]) <= MOST_WAIT_S:
+        raise wrong_parameter(name, "invalid", got=text, expected=f"1 to {MOST_WAIT_S}")
+    return int(text)

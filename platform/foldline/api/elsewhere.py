@@ -1,0 +1,70 @@
+"""What else could serve a call: the alternatives that problems, jobs and models name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+from django import db
+
+from foldline.catalog.alternatives import Alternative, alternatives_of, near, shelf
+from foldline.catalog.selectors import LiveModel
+from foldline.errors import CATALOGUE, FoldlineError, ModelNotFound
+from foldline.jobs.absence import absence_of
+from foldline.tenants.quotas import limits_of
+
+Body = dict[str, Any]
+
+
+def name_alternatives(
+    error: FoldlineError, *, model: str, inputs: object = None, tenant_id: UUID
+) -> None:
+    """Add to a problem about a call what else could serve it, where that may help.
+
+    Named are live models that take work, whose schema takes these inputs where they are known,
+    and which the tenant may use. A limit over all models is no reason to try another one.
+    """
+    if not error.elsewhere or "alternatives" in error.extra or _is_of_all(error):
+        return
+    try:
+        found = near(model) if isinstance(error, ModelNotFound) else _usable(model, inputs)
+        named = [_body(each) for each in found if is_allowed(each.model, tenant_id=tenant_id)]
+    except db.Error:
+        return  # what is already known is told all the same
+    if named:
+        error.extra["alternatives"] = named
+
+
+def of_failed(error: Mapping[str, Any], *, model: str, inputs: object) -> list[Body]:
+    """What could serve a call that has failed as a job."""
+    kind = CATALOGUE.get(str(error.get("code")))
+    if kind is None or not kind.elsewhere:
+        return []
+    return [_body(each) for each in _usable(model, inputs)]
+
+
+def of_model(name: str) -> list[Body]:
+    """What stands in for a model in general, whatever is sent to it and now away or not."""
+    return [_body(each) for each in alternatives_of(name)]
+
+
+def is_allowed(name: str, *, tenant_id: UUID) -> bool:
+    """Whether the tenant's quota lets it use a live model."""
+    return limits_of(tenant_id, model_id=shelf().live[name].model_id).allowed
+
+
+def _usable(model: str, inputs: object) -> Sequence[Alternative]:
+    known = inputs if isinstance(inputs, Mapping) else None
+    live: Mapping[str, LiveModel] = shelf().live
+    found = alternatives_of(model, inputs=known)
+    return [each for each in found if absence_of(live[each.model]) is None]
+
+
+def _is_of_all(error: FoldlineError) -> bool:
+    limit = error.extra.get("limit")
+    return limit is not None and limit["model"] is None
+
+
+def _body(each: Alternative) -> Body:
+    return {"model": each.model, "why": each.why}

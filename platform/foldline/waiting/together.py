@@ -1,0 +1,47 @@
+"""One question for many: what is asked while an answer is on its way is asked at once after it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Hashable, Mapping
+from typing import Generic, TypeVar
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class Unanswered(Exception):
+    """The database did not answer."""
+
+
+class Together(Generic[K, V]):
+    """`answer` is given all that was asked, one call at a time."""
+
+    def __init__(self, answer: Callable[[Collection[K]], Awaitable[Mapping[K, V]]]) -> None:
+        self._answer = answer
+        self._asked: dict[K, asyncio.Future[V | None]] = {}
+        self._work: asyncio.Task[None] | None = None
+
+    async def ask(self, key: K) -> V | None:
+        """The answer; None when there is none. Raises Unanswered."""
+        loop = asyncio.get_running_loop()
+        future = self._asked.get(key)
+        if future is None:
+            future = self._asked[key] = loop.create_future()
+        if self._work is None:
+            self._work = loop.create_task(self._answer_all())
+        return await asyncio.shield(future)  # it is others' answer, too
+
+    async def _answer_all(self) -> None:
+        while self._asked:
+            asked, self._asked = self._asked, {}
+            try:
+                found = await self._answer(asked.keys())
+            except Unanswered as error:
+                for future in asked.values():
+                    future.set_exception(error)
+                    future.exception()  # whoever asked may have left
+            else:
+                for key, future in asked.items():
+                    future.set_result(found.get(key))
+        self._work = None
