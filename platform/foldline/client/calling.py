@@ -39,7 +39,7 @@ class Calling:
         began, tries = self.clock(), 0
         while True:
             answer = (yield ask) or Lost(why="it was not asked")
-            if isinstance(answer, Reply) and (answer.status < 300 or answer.status == 304):
+            if isinstance(answer, Reply) and answer.status < 300:
                 return answer
             tries += 1
             error, passing, after = self._failure(answer)

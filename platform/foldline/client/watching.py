@@ -1,8 +1,9 @@
 """Waiting for jobs, on a server that waits with the caller and on one that answers at once.
 
-One open job is asked for by long-poll: the answer comes when the job changes. An `ETag` on the
-answer says that the server can do that, and is sent back to say what the caller knows. Without
-it, and for several open jobs, each is asked for again when its `poll_after_s` is over.
+One open job is asked for by long-poll: the answer comes when the job changes. An `ETag` on it
+says that the server can do that; it stands for what is waited for, so one that has not changed
+in an answer before the time is up says that it does not. Then, and for several open jobs, each
+is asked for again when its `poll_after_s` is over.
 """
 
 from __future__ import annotations
@@ -12,13 +13,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from foldline.client.asks import ORDINARY_S, Ask, Flow, Pause, Reply, place
+from foldline.client.asks import ORDINARY_S, Ask, Flow, Pause, place
 from foldline.client.calling import Calling, read_reply
 from foldline.client.errors import TimedOut
 from foldline.client.shapes import Job
 
 LONGEST_S = 45
 """Of one long-poll; proxies cut what is silent for a minute."""
+IN_LINE_S = 15
+"""The same while it is queued: its place and times move without a change that is waited for."""
 APART_S = 1.0
 """Between two long-polls, so that a job that changes all the time is not asked for all the time."""
 SHARE_S = 0.2
@@ -86,25 +89,21 @@ def _look(calling: Calling, still_open: Sequence[Watched], *, until: float) -> F
         now = calling.clock()
     if due > until:
         return
-    wait_s = int(min(LONGEST_S, max(0.0, until - now))) if count == 1 else 0
-    reply = yield from calling.call(_ask(first, wait_s))
-    _note(first, reply)
-    early = calling.clock() < now + wait_s - 1
-    first.asked = now
-    first.waits = bool(first.etag) and not (reply.status == 304 and early)
-
-
-def _ask(watched: Watched, wait_s: int) -> Ask:
-    return Ask(
-        method="GET",
-        path=place("jobs", watched.job.id),
-        query={"wait": str(wait_s)} if wait_s else {},
-        headers={"If-None-Match": watched.etag} if watched.etag else {},
-        silence_s=ORDINARY_S + wait_s,
+    wait_s = _wait_s(first.job, until - now) if count == 1 else 0
+    reply = yield from calling.call(
+        Ask(
+            method="GET",
+            path=place("jobs", first.job.id),
+            query={"wait": str(wait_s)} if wait_s else {},
+            silence_s=ORDINARY_S + wait_s,
+        )
     )
+    etag = reply.headers.get("etag", "")
+    early = calling.clock() < now + wait_s - 1
+    first.waits = bool(etag) and not (early and etag == first.etag)
+    first.job, first.etag, first.asked = read_reply(Job, reply), etag, now
 
 
-def _note(watched: Watched, reply: Reply) -> None:
-    if reply.status != 304:
-        watched.job = read_reply(Job, reply)
-        watched.etag = reply.headers.get("etag", "")
+def _wait_s(job: Job, left_s: float) -> int:
+    longest = IN_LINE_S if job.state == "queued" else LONGEST_S
+    return int(min(longest, max(0.0, left_s)))
