@@ -7,7 +7,7 @@ import sys
 
 MEASUREMENTS = (
     *("accept", "roundtrip", "footprint", "broker_down", "storm", "recovery"),
-    *("fairness", "eta", "eta_live", "depth", "policy", "cold", "burst"),
+    *("fairness", "eta", "eta_live", "depth", "policy", "cold", "burst", "agent_loop"),
 )
 
 
