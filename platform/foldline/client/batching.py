@@ -12,7 +12,6 @@ from dataclasses import replace
 
 from foldline.client.asks import (
     MOST_BATCH,
-    ORDINARY_S,
     Ask,
     Call,
     Flow,
@@ -21,10 +20,10 @@ from foldline.client.asks import (
     place,
     post,
 )
-from foldline.client.calling import Calling
+from foldline.client.calling import Calling, read_reply
 from foldline.client.errors import Refused, TimedOut
 from foldline.client.shapes import Batch, BatchItem, Job
-from foldline.client.watching import APART_S, LONGEST_S, watch
+from foldline.client.watching import APART_S, LONGEST_S, held, watch
 
 SeenBatch = Callable[[Batch], None]
 # Of the caller and not of the call: whoever meets one meets it with every call.
@@ -96,13 +95,9 @@ def _look(calling: Calling, batch: Batch, *, until: float) -> Flow[Batch]:
     """The batch once one more of its jobs has ended, or when asking again makes sense."""
     began = calling.clock()
     wait_s = int(min(LONGEST_S, max(1.0, until - began)))
-    ask = Ask(
-        method="GET",
-        path=place("batches", batch.id),
-        query={"wait": "any", "timeout_s": str(wait_s)},
-        silence_s=ORDINARY_S + wait_s,
-    )
-    later = yield from calling.told(Batch, ask)
+    ask = Ask(method="GET", path=place("batches", batch.id))
+    wait = {"wait": "any", "timeout_s": str(wait_s)}
+    later = read_reply(Batch, (yield from held(calling, ask, wait, wait_s=wait_s)))
     took_s = calling.clock() - began
     same = _count(later) == _count(batch) and took_s < wait_s - 1
     pause_s = max(APART_S, later.poll_after_s or 0.0) if same else APART_S - took_s

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, TypeVar
@@ -34,8 +34,9 @@ class Calling:
     clock: Callable[[], float] = time.monotonic
     luck: Callable[[], float] = random.random
 
-    def call(self, ask: Ask) -> Flow[Reply]:
-        """Ask until there is an answer; a failure that may pass is tried again."""
+    def call(self, ask: Ask, *, unless: Collection[str] = ()) -> Flow[Reply]:
+        """Ask until there is an answer; a failure that may pass is tried again, unless it has
+        one of these codes, after which the caller asks for something else."""
         began, tries = self.clock(), 0
         while True:
             answer = (yield ask) or Lost(why="it was not asked")
@@ -46,7 +47,7 @@ class Calling:
             pause = self.patience.pause(
                 tries=tries, spent_s=self.clock() - began, luck=self.luck(), retry_after_s=after
             )
-            if not passing or pause is None:
+            if not passing or pause is None or error.code in unless:
                 raise error
             self.noticed(error, pause)
             yield Pause(seconds=pause)
@@ -63,8 +64,8 @@ class Calling:
             return BadAnswer(detail, status=answer.status, retryable=passing), passing, after
         return Refused(problem), passing, problem.retry_after_s if after is None else after
 
-    def told(self, kind: type[T], ask: Ask) -> Flow[T]:
-        reply = yield from self.call(ask)
+    def told(self, kind: type[T], ask: Ask, *, unless: Collection[str] = ()) -> Flow[T]:
+        reply = yield from self.call(ask, unless=unless)
         return read_reply(kind, reply)
 
 

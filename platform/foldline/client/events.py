@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from foldline.client.asks import Ask, Flow, Pause, Reply, place
-from foldline.client.calling import Calling
-from foldline.client.errors import BadAnswer
-from foldline.client.shapes import ENDED, Job
+from foldline.client.calling import Calling, read_body
+from foldline.client.errors import BadAnswer, Refused
+from foldline.client.shapes import ENDED, Job, Problem
 from foldline.client.watching import APART_S
 
 SILENCE_S = 60.0
@@ -95,16 +95,21 @@ class Listening:
         return self.calling.call(ask)
 
     def heard(self, chunk: bytes) -> list[Event]:
-        events = self.reader.feed(chunk)
+        """The events in it. Raises Refused for one that says why there will be no more."""
+        events = []
+        for event in self.reader.feed(chunk):
+            if event.kind == "error":
+                raise Refused(read_body(Problem, event.data))
+            events.append(event)
         self._heard = self._heard or bool(events)
         self._ended = self._ended or any(event.data.get("state") in ENDED for event in events)
         return events
 
     def over(self) -> Flow[bool]:
         """After the stream broke off: whether there is nothing more to hear."""
-        if self._ended or self._heard:
-            return self._ended
-        job = yield from self.calling.told(Job, Ask(method="GET", path=place("jobs", self.job_id)))
-        if not job.ended:
+        if not self._ended and not self._heard:
+            ask = Ask(method="GET", path=place("jobs", self.job_id))
+            self._ended = (yield from self.calling.told(Job, ask)).ended
+        if not self._ended:
             yield Pause(seconds=APART_S)
-        return job.ended
+        return self._ended

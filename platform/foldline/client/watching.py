@@ -9,13 +9,13 @@ is asked for again when its `poll_after_s` is over.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from foldline.client.asks import ORDINARY_S, Ask, Flow, Pause, place
+from foldline.client.asks import ORDINARY_S, Ask, Flow, Pause, Reply, place
 from foldline.client.calling import Calling, read_reply
-from foldline.client.errors import TimedOut
+from foldline.client.errors import Refused, TimedOut
 from foldline.client.shapes import Job
 
 LONGEST_S = 45
@@ -26,6 +26,9 @@ APART_S = 1.0
 """Between two long-polls, so that a job that changes all the time is not asked for all the time."""
 SHARE_S = 0.2
 """Per open job: those who wait for many ask five times a second at most."""
+
+NO_SEAT = frozenset({"too_many_waits", "waiting_room_full"})
+"""As many wait as may: who is refused for that asks without waiting."""
 
 Mode = Literal["any", "all"]
 Seen = Callable[[Sequence[Job]], None]
@@ -49,6 +52,12 @@ class Watched:
         if still_open == 1 and self.waits:
             return self.asked + APART_S
         return self.asked + max(self.job.poll_after_s or 0.0, SHARE_S * still_open)
+
+    def note(self, reply: Reply, *, asked: float, early: bool) -> None:
+        """`early`: the answer came before the time to wait was up."""
+        etag = reply.headers.get("etag", "")
+        self.waits = bool(etag) and not (early and etag == self.etag)
+        self.job, self.etag, self.asked = read_reply(Job, reply), etag, asked
 
 
 def watch(
@@ -89,19 +98,22 @@ def _look(calling: Calling, still_open: Sequence[Watched], *, until: float) -> F
         now = calling.clock()
     if due > until:
         return
-    wait_s = _wait_s(first.job, until - now) if count == 1 else 0
-    reply = yield from calling.call(
-        Ask(
-            method="GET",
-            path=place("jobs", first.job.id),
-            query={"wait": str(wait_s)} if wait_s else {},
-            silence_s=ORDINARY_S + wait_s,
-        )
-    )
-    etag = reply.headers.get("etag", "")
-    early = calling.clock() < now + wait_s - 1
-    first.waits = bool(etag) and not (early and etag == first.etag)
-    first.job, first.etag, first.asked = read_reply(Job, reply), etag, now
+    alone = count == 1 and first.waits
+    wait_s = _wait_s(first.job, until - now) if alone else 0
+    ask = Ask(method="GET", path=place("jobs", first.job.id))
+    reply = yield from held(calling, ask, {"wait": str(wait_s)} if wait_s else {}, wait_s=wait_s)
+    first.note(reply, asked=now, early=calling.clock() < now + wait_s - 1)
+
+
+def held(calling: Calling, ask: Ask, wait: Mapping[str, str], *, wait_s: int) -> Flow[Reply]:
+    """The answer to a long-poll; where no seat is free, to the same question without waiting."""
+    try:
+        long = replace(ask, query=wait, silence_s=ORDINARY_S + wait_s)
+        return (yield from calling.call(long, unless=NO_SEAT))
+    except Refused as refused:
+        if refused.code not in NO_SEAT:
+            raise
+    return (yield from calling.call(ask))
 
 
 def _wait_s(job: Job, left_s: float) -> int:

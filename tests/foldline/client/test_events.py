@@ -70,6 +70,13 @@ def test_a_stream_that_is_refused_is_an_error(connect: Connect, script: Scripted
         list(connect(script.url).events("j1"))
 
 
+def test_a_stream_that_ends_with_a_reason_is_an_error(connect: Connect, script: Scripted) -> None:
+    script.will_say(stream(b'event: error\ndata: {"code": "key_refused", "status": 401}\n\n'))
+    with pytest.raises(Refused) as refused:
+        list(connect(script.url).events("j1"))
+    assert refused.value.code == "key_refused"
+
+
 def test_an_endless_line_is_not_collected() -> None:
     reader = Reader()
     reader.feed(b"x" * MOST_EVENT_BYTES)

@@ -52,6 +52,20 @@ def test_a_server_that_says_unchanged_without_waiting_is_not_asked_all_the_time(
     assert last - third >= 1.9
 
 
+def test_who_finds_no_seat_asks_without_waiting(connect: Connect, script: Scripted) -> None:
+    tagged = {"ETag": '"v1"'}
+    full = Says(status=503, body={"code": "waiting_room_full", "retryable": True})
+    script.will_say(
+        Says(body=job("running"), headers=tagged),
+        full,
+        Says(body=job("running"), headers=tagged),
+        Says(body=job("succeeded")),
+    )
+    connect(script.url).wait(["j1"])
+    assert script.paths[1:3] == ["/v1/jobs/j1?wait=45", "/v1/jobs/j1"]
+    assert script.asked[2].at - script.asked[1].at < 0.5, "it is no reason to wait longer"
+
+
 def test_a_long_poll_is_no_longer_than_the_time_there_is(
     connect: Connect, script: Scripted
 ) -> None:
