@@ -56,8 +56,9 @@ IF_NONE_MATCH = OpenApiParameter(
 PREFER = OpenApiParameter(
     "Prefer",
     location=OpenApiParameter.HEADER,
-    description="`wait=n` (RFC 7240): up to n seconds, at most 50, for the result. When it comes in"
-    " time the answer is that of `GET …/result`, else 202. `Preference-Applied` tells that it waited.",
+    description="`wait=n` (RFC 7240): up to n seconds, at most 50, for the end of the job. When it"
+    " comes in time the answer is that of `GET …/result`, else 202. `Preference-Applied` tells that"
+    " it was waited for.",
 )
 LAST_EVENT_ID = OpenApiParameter(
     "Last-Event-ID",

@@ -6,6 +6,9 @@ waiting room, without a thread, and Django answers it when there is something to
 
 from __future__ import annotations
 
+from foldline.wsgi import application  # sets Django up, which what follows needs
+
+# isort: split
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
@@ -21,7 +24,6 @@ from foldline.waiting.held import ClientLeft, Held, refusal
 from foldline.waiting.reads import Reads
 from foldline.waiting.room import Room
 from foldline.waiting.server import LEAVE
-from foldline.wsgi import application
 
 # Room for the frame around an upload of the greatest size.
 FRAME_BYTES = 64 * 1024

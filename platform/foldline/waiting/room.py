@@ -16,6 +16,7 @@ from typing import Literal
 from uuid import UUID
 
 from django.conf import settings
+from prometheus_client import Gauge
 
 from foldline.errors import TooManyWaits, WaitingRoomFull
 from foldline.jobs.marks import Mark
@@ -33,6 +34,8 @@ POSITIONS_S = 10.0
 RETRY_AFTER_S = 5
 
 Mode = Literal["any", "all"]
+
+WAITS = Gauge("foldline_waits", "Callers who wait", multiprocess_mode="livesum")
 
 
 class Room:
@@ -86,6 +89,7 @@ class Room:
             )
         watch.caller = caller
         self._seats[caller.tenant_id] += 1
+        WAITS.inc()
 
     def _forget(self, watch: Watch) -> None:
         self._open.discard(watch)
@@ -95,6 +99,7 @@ class Room:
             if not others:
                 del self._watches[job_id]
         if watch.caller is not None:
+            WAITS.dec()
             self._seats[watch.caller.tenant_id] -= 1
             if not self._seats[watch.caller.tenant_id]:
                 del self._seats[watch.caller.tenant_id]

@@ -6,69 +6,32 @@ import contextvars
 import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-import uvicorn
 
 from foldline.waiting.bridge import Bridge, WSGIApp
-from foldline.waiting.server import MAX_HEAD_BYTES, BoundedProtocol
+from foldline.waiting.server import MAX_HEAD_BYTES
+from tests.served import served
 
 MAX_BODY = 3 * 1024 * 1024
 Serve = Callable[..., int]
 seen: contextvars.ContextVar[str] = contextvars.ContextVar("seen", default="nothing")
 
 
-class Served(uvicorn.Server):
-    """A server in a thread, which has no signals to handle."""
-
-    def __init__(self, app: Any) -> None:
-        config = uvicorn.Config(
-            app,
-            port=0,
-            http=BoundedProtocol,
-            loop="uvloop",
-            lifespan="off",
-            access_log=False,
-            log_config=None,
-        )
-        super().__init__(config)
-        self.is_up = threading.Event()
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets=sockets)
-        self.is_up.set()
-
-    @property
-    def port(self) -> int:
-        return int(self.servers[0].sockets[0].getsockname()[1])
-
-
 @pytest.fixture
 def serve() -> Iterator[Serve]:
-    running: list[tuple[Served, threading.Thread, Bridge]] = []
+    with ExitStack() as running:
 
-    def start(app: WSGIApp, *, threads: int = 2) -> int:
-        bridge = Bridge(app, threads=threads, max_body=MAX_BODY)
-        server = Served(bridge)
-        thread = threading.Thread(target=server.run)
-        thread.start()
-        running.append((server, thread, bridge))
-        assert server.is_up.wait(10)
-        return server.port
+        def start(app: WSGIApp, *, threads: int = 2) -> int:
+            bridge = Bridge(app, threads=threads, max_body=MAX_BODY)
+            running.callback(bridge.close)
+            return running.enter_context(served(bridge)).port
 
-    yield start
-    for server, thread, bridge in running:
-        server.should_exit = True
-        thread.join(10)
-        bridge.close()
+        yield start
 
 
 def answer(start: Any, body: bytes, *headers: tuple[str, str]) -> Iterable[bytes]:

@@ -56,10 +56,10 @@ class JobView(ApiView):
         {200: Job, 304: UNCHANGED},
         parameters=(WAIT, IF_NONE_MATCH),
         errors=(404,),
-        detail="With `wait` the answer comes once the job has changed (its state, attempt, progress,"
-        " `cancelling`, deadline, or the run it is attached to), or when the time is over; for a job"
-        " that has ended, at once. The `ETag` stands for just that: place and times move without"
-        " changing it.",
+        detail="With `wait` the answer comes once the job has changed (state, attempt, progress,"
+        " `cancelling`, priority, deadlines, usage, the run it is attached to), or when the time is"
+        " over; of a job that has ended, at once. The `ETag` stands for just that: place and times"
+        " move without changing it.",
     )
     def get(self, request: Request, job: str) -> Response | HttpResponse:
         wait_s(query(request, "wait").get("wait"))  # the door has waited

@@ -1,0 +1,119 @@
+"""`GET /v1/batches/{id}?wait=any|all`, with a small stand-in for what Django answers."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+from urllib.parse import parse_qs
+from uuid import UUID
+
+import pytest
+
+from foldline.jobs import services
+from foldline.jobs.models import Job
+from foldline.tenants.models import Tenant
+from foldline.tenants.services import authenticate
+from foldline.tenants.visits import count_visit
+from foldline.waiting import app
+from foldline.wsgi import application
+from tests.foldline.waiting.conftest import Callers, Worker
+
+BATCH = "0199d3b4-0000-7000-8000-00000000ba7c"
+
+
+def with_batch(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+    """Django, and one batch of all jobs there are."""
+    if environ["PATH_INFO"] != f"/v1/batches/{BATCH}":
+        return application(environ, start_response)
+    key = environ["HTTP_AUTHORIZATION"].removeprefix("Bearer ")
+    count_visit(authenticate(key), method="GET", environ=environ)
+    if parse_qs(environ["QUERY_STRING"]).get("timeout_s", ["1"])[0] == "x":
+        start_response("400 Bad Request", [("Content-Type", "application/problem+json")])
+        return [b'{"code":"invalid_request"}']
+    jobs = [
+        {"index": index, "job": {"id": str(job.id), "state": job.state}, "error": None}
+        for index, job in enumerate(Job.objects.order_by("id"))
+    ]
+    broken = {"index": len(jobs), "job": None, "error": {"code": "invalid_input"}}
+    start_response("200 OK", [("Content-Type", "application/json")])
+    return [json.dumps({"id": BATCH, "jobs": [*jobs, broken]}).encode()]
+
+
+@pytest.fixture(autouse=True)
+def _stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app.Door.__init__, "__defaults__", (with_batch,))
+
+
+@pytest.fixture
+def jobs(door: Callers) -> list[UUID]:
+    return [door.new_job(sequence="E" * (n + 1)) for n in range(3)]
+
+
+def states(body: Any) -> list[str]:
+    return [each["job"]["state"] for each in body["jobs"] if each["job"]]
+
+
+def test_any_answers_once_one_has_ended(
+    door: Callers, jobs: list[UUID], worker: Worker, tenant: Tenant
+) -> None:
+    asked = door.meanwhile(lambda: door.get(f"/v1/batches/{BATCH}?wait=any&timeout_s=30"))
+    worker.claim()  # to run is no end
+    services.cancel(tenant_id=tenant.id, job_id=jobs[2])
+    assert states(asked.result(5).body) == ["running", "queued", "cancelled"]
+
+
+def test_any_means_one_that_was_open_when_asked(
+    door: Callers, jobs: list[UUID], tenant: Tenant
+) -> None:
+    services.cancel(tenant_id=tenant.id, job_id=jobs[0])
+    asked = door.meanwhile(lambda: door.get(f"/v1/batches/{BATCH}?wait=any"))
+    services.cancel(tenant_id=tenant.id, job_id=jobs[1])
+    assert states(asked.result(5).body) == ["cancelled", "cancelled", "queued"]
+
+
+def test_all_answers_once_the_last_has_ended(
+    door: Callers, jobs: list[UUID], tenant: Tenant
+) -> None:
+    asked = door.meanwhile(lambda: door.get(f"/v1/batches/{BATCH}?wait=all&timeout_s=30"))
+    for job_id in jobs:
+        assert not asked.done()
+        services.cancel(tenant_id=tenant.id, job_id=job_id)
+    assert states(asked.result(5).body) == ["cancelled"] * 3
+
+
+def test_it_answers_as_things_stand_when_the_time_is_over(door: Callers, jobs: list[UUID]) -> None:
+    asked = door.get(f"/v1/batches/{BATCH}?wait=all&timeout_s=1")
+    assert (asked.answer.status_code, states(asked.body)) == (200, ["queued"] * 3)
+    assert 1 <= asked.seconds < 3
+
+
+def test_a_batch_whose_jobs_have_ended_answers_at_once(
+    door: Callers, jobs: list[UUID], tenant: Tenant
+) -> None:
+    for job_id in jobs:
+        services.cancel(tenant_id=tenant.id, job_id=job_id)
+    assert door.get(f"/v1/batches/{BATCH}?wait=any").seconds < 2
+
+
+def test_what_django_refuses_is_refused_at_once(door: Callers, jobs: list[UUID]) -> None:
+    for query, status in (("wait=any&timeout_s=x", 400), ("wait=some", 200), ("wait=", 200)):
+        asked = door.get(f"/v1/batches/{BATCH}?{query}")
+        assert (asked.answer.status_code, asked.seconds < 2) == (status, True)
+    assert door.get("/v1/batches/nobodys?wait=any").answer.status_code == 404
+
+
+def test_ended_waits_for_the_ends_of_jobs_without_asking_django(
+    door: Callers, jobs: list[UUID], tenant: Tenant
+) -> None:
+    began = time.monotonic()
+    waited = door.in_room(lambda room: room.ended(jobs[:2], mode="all", timeout_s=30))
+    for job_id in jobs[:2]:
+        services.cancel(tenant_id=tenant.id, job_id=job_id)
+    assert waited.result(5) == frozenset(jobs[:2])
+    nobody = door.in_room(lambda room: room.ended([], mode="any", timeout_s=30))
+    assert nobody.result(5) == frozenset()
+    over = door.in_room(lambda room: room.ended(jobs, mode="all", timeout_s=0.2))
+    assert over.result(5) == frozenset(jobs[:2])
+    assert time.monotonic() - began < 10
