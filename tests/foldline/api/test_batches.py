@@ -354,6 +354,15 @@ class TestLimits:
         assert refused["limit"]["used"] == refused["limit"]["allowed"] == 2
         assert refused["retry_after_s"] >= 1
 
+    def test_a_limit_of_one_model_names_what_else_could_serve_the_call(
+        self, post: Post, tenant: Tenant, live_revision: MakeLive
+    ) -> None:
+        family = {"entry": "plugin:Plugin", "version": "1", "licence": "MIT", "family": "folding"}
+        fold, _ = (live_revision(name=name, manifest=family) for name in ("fold", "other"))
+        Quota.objects.create(tenant=tenant, model=fold.model, waiting=1)
+        jobs = post([item(n, model="fold") for n in range(2)]).json()["jobs"]
+        assert [each["model"] for each in jobs[1]["error"]["alternatives"]] == ["other"]
+
     def test_each_job_counts_as_a_request(self, post: Post, submit: Post, tenant: Tenant) -> None:
         Quota.objects.create(tenant=tenant, requests_per_minute=4)
         post([item(n) for n in range(4)])
@@ -387,6 +396,21 @@ class TestShown:
         told = api.get(url)
         assert (told.json()["state"], told.json()["poll_after_s"]) == ("done", None)
         assert "Retry-After" not in told.headers
+
+    def test_its_etag_changes_when_one_of_its_jobs_does(
+        self, post: Post, api: Client, toy: Revision
+    ) -> None:
+        url = post([item(0), item(1), 7]).json()["urls"]["self"]
+        tags = [api.get(url).headers["ETag"]]
+        unchanged = api.get(url, headers={"If-None-Match": tags[0]})
+        assert (unchanged.status_code, unchanged.content) == (304, b"")
+        assert unchanged.headers["ETag"] == tags[0]
+        assert unchanged.headers["Retry-After"] == "1"
+        services.claim(revision_id=toy.id, owner="w")
+        tags.append(api.get(url, headers={"If-None-Match": tags[0]}).headers["ETag"])
+        Job.objects.order_by("id")[1].delete()
+        tags.append(api.get(url, headers={"If-None-Match": tags[1]}).headers["ETag"])
+        assert len(set(tags)) == 3
 
     def test_a_job_that_was_removed_is_an_error_and_breaks_nothing(
         self, post: Post, api: Client

@@ -137,6 +137,21 @@ def test_submits_stay_fast_and_each_job_runs_once(
     assert worker.alive()
 
 
+@pytest.mark.usefixtures("worker")
+def test_a_batch_is_accepted_while_redis_is_away_and_each_of_its_jobs_runs_once(
+    house: House, redis: RedisServer
+) -> None:
+    before = house.attempts()
+    jobs = [{"model": "sleepy", "inputs": {"seconds": 0, "echo": f"b{n}"}} for n in range(30)]
+    with frozen(redis):
+        answer = house.post("/v1/batches", {"jobs": jobs})
+        assert answer.status == 202
+        assert answer.seconds < PROMISED_S
+    for each in answer.body["jobs"]:
+        assert house.until(each["job"]["id"], "succeeded") == ("succeeded", 1, "")
+    assert house.attempts() - before == len(jobs)
+
+
 def test_a_worker_starts_while_redis_is_full_and_serves_when_there_is_room(
     house: House, redis: RedisServer, worker: Process
 ) -> None:

@@ -131,6 +131,37 @@ class TestCallers:
             _repeat_until_accepted(house, key)
             assert house.count(f"jobs_job where idempotency_key = '{key}'") == 1
 
+    def test_a_batch_whose_answer_was_lost_with_the_connection_makes_its_jobs_once(
+        self, house: House, postgres: PostgresServer
+    ) -> None:
+        """Each batch was made with all its jobs, or not at all."""
+        keys = [f"cut-batch-{number}" for number in range(40)]
+        asks: list[Callable[[], Answer]] = [partial(_send_batch, house, key) for key in keys]
+        cut = [partial(_cut, postgres)] * 5
+        answers = house.together([*asks[:20], *cut, *asks[20:]])
+        assert {answer.status for answer in answers} <= {0, 202, 503}
+        for key, first in zip(keys, [*answers[:20], *answers[25:]], strict=True):
+            assert house.count(f"jobs_job where session = '{key}'") in (0, OF_BATCH)
+            again = _batch_accepted(house, key)
+            assert again.headers["idempotency-replayed"] == "true"
+            assert first.status != 202 or first.body["id"] == again.body["id"]
+            assert house.count(f"jobs_job where session = '{key}'") == OF_BATCH
+            assert house.count(f"jobs_batch where idempotency_key = '{key}'") == 1
+
+
+OF_BATCH = 10
+
+
+def _send_batch(house: House, key: str) -> Answer:
+    inputs = [{"seconds": 0, "echo": f"{key} {number}"} for number in range(OF_BATCH)]
+    body = {"session": key, "jobs": [{"model": "sleepy", "inputs": each} for each in inputs]}
+    return house.post("/v1/batches", body, headers={"Idempotency-Key": key})
+
+
+def _batch_accepted(house: House, key: str) -> Answer:
+    wait_until(lambda: _send_batch(house, key).status == 202, within_s=4)
+    return _send_batch(house, key)
+
 
 def _repeat_until_accepted(house: House, key: str) -> None:
     wait_until(lambda: house.submit(key=key).status == 202, within_s=4)

@@ -68,6 +68,20 @@ def test_no_two_tickets_share_an_id(publisher: Publisher, server: RedisServer) -
         assert len(set(client.lrange(QUEUE, 0, -1))) == 50
 
 
+def test_tickets_of_many_queues_go_in_one_message(
+    publisher: Publisher, server: RedisServer
+) -> None:
+    counts = {queue_name("sleepy", number=number): number for number in (1, 2, 3)}
+    publisher.publish_all({QUEUE: 1})  # it is connected now
+    publisher.withdraw(QUEUE, count=1)
+    with server.client() as client:
+        before = client.info("stats")["total_reads_processed"]
+        publisher.publish_all(counts)
+        reads = client.info("stats")["total_reads_processed"] - before
+    assert {queue: publisher.ready(queue) for queue in counts} == counts
+    assert reads == 2  # the publisher's, and the question itself
+
+
 def test_ready_tickets_are_counted_and_can_be_taken_back(publisher: Publisher) -> None:
     assert publisher.ready(QUEUE) == 0
     publisher.publish(QUEUE, count=5)
