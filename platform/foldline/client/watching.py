@@ -40,24 +40,26 @@ def unseen(_jobs: object) -> None:
 
 @dataclass(kw_only=True)
 class Watched:
-    """A job as last seen; `waits`: the server holds an answer back until the job changes."""
+    """A job as last seen. `since`: when that was; `waits`: the server holds an answer back
+    until the job changes."""
 
     job: Job
-    asked: float
+    since: float
     etag: str = ""
     waits: bool = True
 
     def due(self, still_open: int) -> float:
         """When asking again makes sense."""
         if still_open == 1 and self.waits:
-            return self.asked + APART_S
-        return self.asked + max(self.job.poll_after_s or 0.0, SHARE_S * still_open)
+            return self.since + APART_S
+        return self.since + max(self.job.poll_after_s or 0.0, SHARE_S * still_open)
 
-    def note(self, reply: Reply, *, asked: float, early: bool) -> None:
-        """`early`: the answer came before the time to wait was up."""
+    def note(self, reply: Reply, *, asked: float, answered: float, wait_s: int) -> None:
         etag = reply.headers.get("etag", "")
+        early = answered < asked + wait_s - 1
         self.waits = bool(etag) and not (early and etag == self.etag)
-        self.job, self.etag, self.asked = read_reply(Job, reply), etag, asked
+        self.since = asked if self.waits else answered
+        self.job, self.etag = read_reply(Job, reply), etag
 
 
 def watch(
@@ -72,7 +74,7 @@ def watch(
     watched: list[Watched] = []
     for each in jobs:
         job = each if isinstance(each, Job) else (yield from _job(calling, each))
-        watched.append(Watched(job=job, asked=began - APART_S))
+        watched.append(Watched(job=job, since=began - APART_S))
     while True:
         as_seen = [each.job for each in watched]
         seen(as_seen)
@@ -102,7 +104,7 @@ def _look(calling: Calling, still_open: Sequence[Watched], *, until: float) -> F
     wait_s = _wait_s(first.job, until - now) if alone else 0
     ask = Ask(method="GET", path=place("jobs", first.job.id))
     reply = yield from held(calling, ask, {"wait": str(wait_s)} if wait_s else {}, wait_s=wait_s)
-    first.note(reply, asked=now, early=calling.clock() < now + wait_s - 1)
+    first.note(reply, asked=now, answered=calling.clock(), wait_s=wait_s)
 
 
 def held(calling: Calling, ask: Ask, wait: Mapping[str, str], *, wait_s: int) -> Flow[Reply]:

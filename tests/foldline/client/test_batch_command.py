@@ -93,6 +93,17 @@ def test_what_failed_is_tried_again_as_a_new_job(foldline: Shell, house: House) 
     assert house.count("jobs_job") == before + 2
 
 
+def test_sent_with_something_else_it_is_another_call(foldline: Shell) -> None:
+    fill(foldline, a=30)
+    assert foldline("batch", "calls", "--session", "one", "--timeout", "0.2").returncode == 9
+    other = foldline("batch", "calls", "--session", "two", "--timeout", "0.2")
+    assert other.returncode == 9, "no idempotency key is used for two payloads"
+    for line in foldline("jobs", "--state", "queued", "--json").stdout.splitlines():
+        foldline("cancel", json.loads(line)["id"])
+    for line in foldline("jobs", "--state", "running", "--json").stdout.splitlines():
+        foldline("cancel", json.loads(line)["id"])
+
+
 def test_with_a_model_the_files_are_inputs(foldline: Shell) -> None:
     folder = fill(foldline)
     (folder / "x.json").write_text(json.dumps({"seconds": 0, "echo": "plain"}))

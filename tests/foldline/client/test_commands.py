@@ -58,6 +58,12 @@ def test_run_prints_the_result_and_nothing_else_on_stdout(foldline: Shell) -> No
     assert "\x1b" not in done.stderr
 
 
+def test_a_terminal_that_knows_only_ascii_gets_ascii(foldline: Shell) -> None:
+    done = foldline("run", "sleepy", "-i", ask(foldline, echo="hä"), PYTHONIOENCODING="ascii")
+    assert done.returncode == 0
+    assert "h\\xe4" in done.stdout
+
+
 def test_json_is_one_document_also_for_an_error(foldline: Shell) -> None:
     told = answer(foldline("run", "sleepy", "-i", ask(foldline), "--json"))
     assert told["state"] == "succeeded"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 
 
@@ -12,4 +13,6 @@ def main() -> None:
         if missing.name not in ("httpx", "rich", "typer"):
             raise
         sys.exit("The command line needs the extra `client`: pip install 'foldline[client]'")
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal may know no more than ASCII
+        sys.stdout.reconfigure(errors="backslashreplace")
     app(prog_name="foldline")

@@ -57,7 +57,7 @@ def batch(
         with connected(context, as_json=as_json) as foldline:
             chunks = list(_chunks([item for item in items if item.to_do]))
             sent = [
-                (chunk, foldline.batch([item.call() for item in chunk], **options))
+                (chunk, foldline.batch([item.call(options) for item in chunk], **options))
                 for chunk in chunks
             ]
             for chunk, told in sent:

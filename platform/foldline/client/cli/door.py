@@ -74,7 +74,7 @@ def connected(context: typer.Context, *, as_json: bool) -> Iterator[Foldline]:
         tell(error, as_json=as_json)
         raise typer.Exit(exit_of(error)) from None
     except KeyboardInterrupt:
-        fail("Interrupted.", Exit.INTERRUPTED)
+        fail("Interrupted. What was sent goes on.", Exit.INTERRUPTED)
     except OSError as error:
         fail(f"{clean(error.filename or '')}: {clean(error.strerror or error)}")
 

@@ -48,10 +48,11 @@ class Item:
         """Of the call: a file that was changed is another call."""
         return hashlib.sha256(json.dumps(self.asked, sort_keys=True).encode()).hexdigest()
 
-    def call(self) -> Call:
-        """The call, its idempotency key on disk before anything is sent."""
+    def call(self, more: Options) -> Call:
+        """The call, its idempotency key on disk before anything is sent. `more`: what the whole
+        batch is sent with; with something else, it is another call."""
         self._run = begin(
-            self.results / ".runs", where=self.name, call={"call": self.asked}, fresh=False
+            self.results / ".runs", where=self.name, call={"asked": self.asked, **more}
         )
         options = Options(**{k: v for k, v in self.asked.items() if k in _OPTIONS})  # type: ignore[typeddict-item]  # the server checks them
         return Call(
