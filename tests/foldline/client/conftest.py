@@ -66,13 +66,13 @@ def script() -> Iterator[Scripted]:
         yield server
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
     with running_redis(tmp_path_factory.mktemp("redis")) as server:
         yield server
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def house(tmp_path_factory: pytest.TempPathFactory, redis: RedisServer) -> Iterator[House]:
     """With a gateway, a sweeper, a forecaster and a loaded worker of `sleepy`."""
     with built(tmp_path_factory.mktemp("house"), redis=redis) as house:
