@@ -7,7 +7,8 @@ import sys
 
 MEASUREMENTS = (
     *("accept", "roundtrip", "footprint", "broker_down", "storm", "recovery"),
-    *("fairness", "eta", "eta_live", "depth", "policy", "cold", "burst", "agent_loop"),
+    *("fairness", "eta", "eta_live", "depth", "policy", "cold"),
+    *("waiters", "burst", "agent_loop"),
 )
 
 

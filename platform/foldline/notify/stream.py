@@ -19,8 +19,9 @@ import orjson
 
 from foldline.forecasts.prospects import Prospect
 from foldline.forecasts.reading import prospect_of
+from foldline.jobs.events import Happened, events_of
 from foldline.jobs.marks import Mark, marks_of
-from foldline.jobs.models import Event, Job
+from foldline.jobs.models import Job
 from foldline.jobs.states import State
 
 MEDIA_TYPE = "text/event-stream"
@@ -80,17 +81,15 @@ def tellings(asked: Collection[tuple[UUID, Cursor]]) -> dict[tuple[UUID, Cursor]
     are gone are missing."""
     # The marks first: a change that comes between the two is told, and seen again by its mark.
     marks = marks_of({job_id for job_id, _ in asked})
-    events: dict[UUID, list[Event]] = {}
-    for event in Event.objects.filter(job__in=marks).order_by("job_id", "sequence"):
-        events.setdefault(event.job_id, []).append(event)
+    events = events_of(marks)
     return {
-        (job_id, cursor): _telling(marks[job_id], events.get(job_id, []), cursor)
+        (job_id, cursor): _telling(marks[job_id], events[job_id], cursor)
         for job_id, cursor in asked
         if job_id in marks
     }
 
 
-def _telling(mark: Mark, events: Collection[Event], cursor: Cursor) -> Telling:
+def _telling(mark: Mark, events: Collection[Happened], cursor: Cursor) -> Telling:
     text = b""
     for event in events:
         if event.sequence > cursor.sequence and event.kind in _STATES:
@@ -105,7 +104,7 @@ def _telling(mark: Mark, events: Collection[Event], cursor: Cursor) -> Telling:
     return Telling(text=text, cursor=cursor, mark=mark, last=last)
 
 
-def _state_body(event: Event) -> dict[str, Any]:
+def _state_body(event: Happened) -> dict[str, Any]:
     body = {"state": _STATES[event.kind], "at": event.at}
     if event.kind == "cancel_requested":
         body["cancelling"] = True
