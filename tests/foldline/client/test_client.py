@@ -92,6 +92,14 @@ def test_waiting_ends_in_time_and_the_job_goes_on(client: Any) -> None:
     assert refused.value.code == "cancelled"
 
 
+def test_events_tell_the_way_of_a_job_and_resume(client: Any) -> None:
+    job = client.submit("sleepy", inputs(seconds=1, progress=True))
+    events = list(client.events(job.id))
+    states = [event.data["state"] for event in events if event.kind == "state"]
+    assert states[-1] == "succeeded"
+    assert list(client.events(job.id, last_id=events[-1].id)) == []
+
+
 def test_a_failed_job_is_an_error_with_its_problem(client: Any) -> None:
     with pytest.raises(JobFailed) as failed:
         client.run("sleepy", inputs(seconds=20), deadline_s=0.5)
@@ -189,7 +197,8 @@ def test_a_gateway_that_is_started_again_meanwhile_is_not_noticed(
 ) -> None:
     job = client.submit("sleepy", inputs(seconds=1))
     gateway = next(each for each in house.processes if each.log.name.startswith("gateway"))
-    gateway.kill()
+    gateway.running.terminate()
+    gateway.running.wait(60)
     house.processes.remove(gateway)
     house.start("gateway", "-m", "gunicorn")
     (ended,) = client.wait([job], timeout_s=60)

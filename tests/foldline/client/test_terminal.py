@@ -86,7 +86,7 @@ def test_the_bar_shows_place_time_and_stage(foldline: Shell, house: House) -> No
 
 
 def test_ctrl_c_gives_the_terminal_back_as_it_was(foldline: Shell) -> None:
-    file = inputs(foldline.folder, progress=True)
+    file = inputs(foldline.folder, progress=True, seconds=60)
     with terminal(foldline, "run", "sleepy", "-i", file) as screen:
         wait_until(lambda: "sleep, " in screen.told, what=screen.told)
         screen.process.send_signal(signal.SIGINT)
@@ -95,6 +95,8 @@ def test_ctrl_c_gives_the_terminal_back_as_it_was(foldline: Shell) -> None:
         assert "foldline wait" in screen.told
         hidden, shown = screen.told.count("\x1b[?25l"), screen.told.count("\x1b[?25h")
         assert hidden == shown, "the cursor is there again"
+        job_id = screen.told.split()[1]
+    assert foldline("cancel", job_id).returncode == 0
 
 
 def test_a_hostile_echo_does_not_reach_the_terminal(foldline: Shell) -> None:
