@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -105,6 +106,7 @@ class Shell:
             cwd=self.folder,
             env=self.environment,
             text=True,
+            preexec_fn=_hears_ctrl_c,
             **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **more},
         )
 
@@ -117,6 +119,11 @@ class Shell:
             text=True,
             timeout=60,
         )
+
+
+def _hears_ctrl_c() -> None:
+    """A suite that a shell started in its background ignores Ctrl-C, and so would its children."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 @pytest.fixture

@@ -91,7 +91,7 @@ def _follow(
                 item.outcome = each.job.state
         screen.show([each.job for each in now.jobs if each.job is not None])
 
-    labels = {each.job.id: items[each.index].name for each in batch.jobs if each.job}
+    labels = {each.job.id: clean(items[each.index].name) for each in batch.jobs if each.job}
     with Screen(console, labels) as screen:
         foldline.follow(batch, timeout_s=timeout_s, seen=seen)
 
@@ -103,7 +103,7 @@ def _write(foldline: Foldline, item: Item, job: Job) -> None:
     try:
         item.ended(job, foldline.result(job.id))
     except FoldlineError as error:
-        say(f"{item.name}: {clean(error)}")
+        say(f"{clean(item.name)}: {clean(error)}")
 
 
 def _summary(items: Sequence[Item], *, as_json: bool) -> None:
