@@ -7,8 +7,8 @@ import sys
 
 MEASUREMENTS = (
     *("accept", "roundtrip", "footprint", "broker_down", "storm", "recovery"),
-    *("fairness", "eta", "eta_live", "depth", "policy", "cold", "waiters"),
-    *("accept --batch", "burst"),
+    *("fairness", "eta", "eta_live", "depth", "policy", "cold"),
+    *("waiters", "accept --batch", "burst", "agent_loop"),
 )
 
 
