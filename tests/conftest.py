@@ -14,8 +14,8 @@ from django.test import Client
 from pytest_django import DjangoDbBlocker, Settings
 
 from foldline.api.outage import outage
-from foldline.catalog.alternatives import shelf_kept
 from foldline.api.views.tools import tools_kept
+from foldline.catalog.alternatives import shelf_kept
 from foldline.catalog.models import Model, Revision
 from foldline.catalog.preflight import helpers
 from foldline.catalog.selectors import live_models_kept

@@ -49,6 +49,8 @@ def test_a_scaler_without_a_place_for_workers_is_refused(settings: Settings) -> 
 def test_an_unknown_way_to_hand_out_cards_is_refused(settings: Settings) -> None:
     settings.GPU_FLAVOUR = "halves"
     assert ids_of(the_scaler_knows_where_workers_are) == ["foldline.E007"]
+
+
 @pytest.mark.parametrize("entry", ["receiver", "receiver:", ":9000", "Receiver:9000", "a:b"])
 def test_a_webhook_host_without_a_port_is_refused(settings: Settings, entry: str) -> None:
     settings.WEBHOOK_HOSTS = ["receiver:9000", entry]
