@@ -54,7 +54,9 @@ def test_each_node_with_cards_reads_each_revision_once(house: House) -> None:
     assert report.problems == ()
     assert len(report.done) == 2
     assert len(jobs(house)) == 2
+    asked = len(house.stub.calls) if house.stub else 0
     assert target.prepare([revision()]).done == (), "it is there already"
+    assert not any("POST" in call for call in (house.stub.calls if house.stub else [])[asked:])
     assert target.look().workers == (), "it is no worker and holds no card"
 
 
@@ -102,6 +104,6 @@ def test_a_running_pod_tells_how_long_it_waited_for_its_node_and_its_image() -> 
         },
     }
     assert dict(placing(pod)) == {"schedule": 2.0, "image": 40.0}
-    again = {**pod, "status": {**pod["status"], "containerStatuses": [{"restartCount": 1}]}}
-    assert placing(again) == ()
+    pod["status"]["containerStatuses"][0]["restartCount"] = 1
+    assert placing(pod) == (), "its start is not the first one's"
     assert placing({"metadata": {"name": "p"}}) == ()
