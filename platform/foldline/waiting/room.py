@@ -29,7 +29,7 @@ from foldline.waiting.watch import Watch
 
 log = logging.getLogger(__name__)
 
-BEAT_S = 0.7  # between two readings while there is no news
+BEAT_S = 0.5  # between two readings while there is no news
 SOON_S = 0.1  # after one that found a change
 SAFETY_S = 5.0  # and while there is
 MOST_OF_TIME = 0.05  # that readings take, however many wait
