@@ -32,12 +32,13 @@ def with_batch(environ: dict[str, Any], start_response: Callable[..., Any]) -> I
     if parse_qs(environ["QUERY_STRING"]).get("timeout_s", ["1"])[0] == "x":
         start_response("400 Bad Request", [("Content-Type", "application/problem+json")])
         return [b'{"code":"invalid_request"}']
+    found = list(Job.objects.order_by("id"))
     jobs = [
         {"index": index, "job": {"id": str(job.id), "state": job.state}, "error": None}
-        for index, job in enumerate(Job.objects.order_by("id"))
+        for index, job in enumerate(found)
     ]
     broken = {"index": len(jobs), "job": None, "error": {"code": "invalid_input"}}
-    tag = '"' + "-".join(job["job"]["state"] for job in jobs) + '"'
+    tag = '"' + "-".join(job.state for job in found) + '"'
     if environ.get("HTTP_IF_NONE_MATCH") == tag:
         start_response("304 Not Modified", [("ETag", tag)])
         return []
