@@ -67,15 +67,13 @@ class Door:
         return None
 
     def _watching(self, name: str, scope: Scope) -> Wait | None:
-        job_id = _id(name.removesuffix("/events"))
-        if job_id is None:
-            return None
         if name.endswith("/events"):
-            return partial(streams.stream, room=self.room, job_id=job_id)
+            job_id = _id(name.removesuffix("/events"))
+            return partial(streams.stream, room=self.room, job_id=job_id) if job_id else None
         if b"wait=" not in scope["query_string"]:
             return None
-        seconds = polls.whole_seconds(polls.asked(scope).get("wait", ""))
-        if seconds is None:
+        job_id, seconds = _id(name), polls.whole_seconds(polls.asked(scope).get("wait", ""))
+        if job_id is None or seconds is None:
             return None
         return partial(polls.poll_job, room=self.room, job_id=job_id, seconds=seconds)
 

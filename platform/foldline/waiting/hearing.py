@@ -35,25 +35,28 @@ class Hearing:
     async def run(self) -> None:
         """Until cancelled. A Redis that is away is tried again every second; one that has stopped
         answering is noticed within twice `PING_S`."""
-        while True:
-            client = redis.Redis.from_url(
-                self._url,
-                socket_connect_timeout=CONNECT_S,
-                socket_timeout=CONNECT_S,
-                retry=Retry(NoBackoff(), 0),
-            )
-            try:
-                async with client, client.pubsub() as pubsub:
-                    await pubsub.subscribe(CHANNEL)
-                    await self._listen(pubsub)
-            except (redis.RedisError, OSError, TimeoutError) as error:
-                log.log(
-                    logging.WARNING if self.up else logging.DEBUG,
-                    "no news of jobs: the database is read instead",
-                    extra={"reason": " ".join(str(error).split())},
-                )
-            self._turn(up=False)
-            await asyncio.sleep(AGAIN_S)
+        client = redis.Redis.from_url(
+            self._url,
+            socket_connect_timeout=CONNECT_S,
+            socket_timeout=CONNECT_S,
+            retry=Retry(NoBackoff(), 0),
+        )
+        async with client:
+            while True:
+                await self._hear(client)
+                await asyncio.sleep(AGAIN_S)
+
+    async def _hear(self, client: redis.Redis) -> None:
+        """Until Redis is away."""
+        try:
+            async with client.pubsub() as pubsub:
+                await pubsub.subscribe(CHANNEL)
+                await self._listen(pubsub)
+        except (redis.RedisError, OSError, TimeoutError) as error:
+            reason = " ".join(str(error).split())
+            level = logging.WARNING if self.up else logging.DEBUG
+            log.log(level, "no news of jobs: the database is read", extra={"reason": reason})
+        self._turn(up=False)
 
     async def _listen(self, pubsub: PubSub) -> None:
         silent = False

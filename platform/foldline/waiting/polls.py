@@ -68,7 +68,9 @@ async def poll_batch(call: Call, _send: Send, *, room: Room, mode: Mode, seconds
     until = monotonic() + seconds
     with room.watch() as watch:
         answer = await call.ask()
-        jobs = _open_jobs(answer.json()) if answer.status == 200 else set()
+        # Who knows it as it is waits all the same; which jobs are open, only the whole tells.
+        whole = await call.ask_for(call.scope["path"]) if answer.status == 304 else answer
+        jobs = _open_jobs(whole.json()) if whole.status == 200 else set()
         if not jobs:
             return answer
         room.seat(watch, call.visit.caller)

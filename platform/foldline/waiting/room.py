@@ -29,7 +29,7 @@ from foldline.waiting.watch import Watch
 
 log = logging.getLogger(__name__)
 
-BEAT_S = 0.7  # between two readings while there is no news
+BEAT_S = 0.6  # between two readings while there is no news
 SOON_S = 0.1  # after one that found a change
 SAFETY_S = 5.0  # and while there is
 MOST_OF_TIME = 0.05  # that readings take, however many wait
@@ -182,7 +182,8 @@ class Room:
         """Whether anybody was woken."""
         woken = False
         for job_id, watches in self._watches.items():
-            tag = marks[job_id].tag if job_id in marks else ""
+            mark = marks.get(job_id)
+            tag = mark.tag if mark else ""
             for watch in watches:
                 if watch.known.get(job_id, tag) != tag:
                     watch.wake(job_id)

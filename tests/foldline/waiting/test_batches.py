@@ -32,12 +32,17 @@ def with_batch(environ: dict[str, Any], start_response: Callable[..., Any]) -> I
     if parse_qs(environ["QUERY_STRING"]).get("timeout_s", ["1"])[0] == "x":
         start_response("400 Bad Request", [("Content-Type", "application/problem+json")])
         return [b'{"code":"invalid_request"}']
+    found = list(Job.objects.order_by("id"))
     jobs = [
         {"index": index, "job": {"id": str(job.id), "state": job.state}, "error": None}
-        for index, job in enumerate(Job.objects.order_by("id"))
+        for index, job in enumerate(found)
     ]
     broken = {"index": len(jobs), "job": None, "error": {"code": "invalid_input"}}
-    start_response("200 OK", [("Content-Type", "application/json")])
+    tag = '"' + "-".join(job.state for job in found) + '"'
+    if environ.get("HTTP_IF_NONE_MATCH") == tag:
+        start_response("304 Not Modified", [("ETag", tag)])
+        return []
+    start_response("200 OK", [("Content-Type", "application/json"), ("ETag", tag)])
     return [json.dumps({"id": BATCH, "jobs": [*jobs, broken]}).encode()]
 
 
@@ -87,6 +92,17 @@ def test_it_answers_as_things_stand_when_the_time_is_over(door: Callers, jobs: l
     asked = door.get(f"/v1/batches/{BATCH}?wait=all&timeout_s=1")
     assert (asked.answer.status_code, states(asked.body)) == (200, ["queued"] * 3)
     assert 1 <= asked.seconds < 3
+
+
+def test_with_the_present_etag_it_waits_all_the_same(
+    door: Callers, jobs: list[UUID], tenant: Tenant
+) -> None:
+    url = f"/v1/batches/{BATCH}?wait=any"
+    tag = door.get(f"/v1/batches/{BATCH}").answer.headers["etag"]
+    assert door.get(f"{url}&timeout_s=1", If_None_Match=tag).answer.status_code == 304
+    asked = door.meanwhile(lambda: door.get(url, If_None_Match=tag))
+    services.cancel(tenant_id=tenant.id, job_id=jobs[1])
+    assert states(asked.result(5).body) == ["queued", "cancelled", "queued"]
 
 
 def test_a_batch_whose_jobs_have_ended_answers_at_once(

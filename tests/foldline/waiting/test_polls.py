@@ -6,11 +6,13 @@ from collections.abc import Callable
 from uuid import UUID, uuid4
 
 import pytest
+from django.utils import timezone
 from pytest_django import Settings
 
 from foldline.jobs import services
 from foldline.tenants.models import ApiKey, Tenant
 from foldline.tenants.services import revoke_key
+from foldline.waiting import room
 from tests.foldline.waiting.conftest import Callers, Worker
 from tests.redis_server import RedisServer
 from tests.worker_process import wait_until
@@ -133,6 +135,15 @@ def test_a_key_that_is_revoked_meanwhile_is_refused_within_five_seconds(
     revoke_key(ApiKey.objects.get(tenant=tenant))
     refused = asked.result(5)
     assert (refused.answer.status_code, refused.body["code"]) == (401, "key_refused")
+
+
+def test_a_key_that_another_process_revoked_is_not_taken_from_memory(
+    door: Callers, job: UUID, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(room, "KEYS_S", 0.05)
+    asked = door.poll(job)
+    ApiKey.objects.update(revoked_at=timezone.now())
+    assert asked.result(5).answer.status_code == 401
 
 
 def test_a_wait_counts_as_one_poll(door: Callers, job: UUID, limit: Callable[..., None]) -> None:
