@@ -30,12 +30,8 @@ def settle(delivery: Delivery, outcome: Outcome) -> None:
             return  # its tenant was deleted
         verdict = _verdict(delivery, endpoint, outcome, now=now)
         _write_health(endpoint, verdict, outcome, now=now)
-        mine = Delivery.objects.filter(
-            pk=delivery.pk,
-            state=Delivery.State.WAITING,
-            attempts=delivery.attempts,
-            next_at=delivery.next_at,
-        )
+        # Its time stands for this very try: what ends it or asks for it anew changes that.
+        mine = Delivery.objects.filter(pk=delivery.pk, next_at=delivery.next_at)
         mine.update(
             attempts=delivery.attempts + 1,
             tries=[*delivery.tries, _told(delivery, outcome, now=now)][-MOST_TRIES_SHOWN:],
