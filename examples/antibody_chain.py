@@ -2,7 +2,7 @@
 """A small agent: redesign an antibody's light chain and see whether it still folds.
 
 Fold a heavy|light pair, redesign the light chain, fold the best designs again (all at once),
-compare each with the original. It knows Foldline's client and nothing else of it (the extra `client`):
+compare each with the original. It knows Foldline's client (the extra `client`) and nothing else:
 
     FOLDLINE_URL=http://127.0.0.1:8000 FOLDLINE_API_KEY=fl_live_... python antibody_chain.py
 """
