@@ -11,7 +11,7 @@ from foldline.environment import ROOT
 
 TARGETS = [
     *("help", "setup", "up", "demo", "test", "lint", "types", "arch", "lock", "check", "bench"),
-    "chaos",
+    *("chaos", "openapi"),
 ]
 
 

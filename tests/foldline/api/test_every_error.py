@@ -29,12 +29,15 @@ pytestmark = pytest.mark.django_db
 
 MISSING = "0199d3b4-0000-7000-8000-000000000000"
 BODY = {"inputs": {"sequence": "EVQ"}}
+# Answered by the room of those who wait, for a job that ended while its submit waited:
+# tests/foldline/waiting.
+BY_THE_ROOM = {("post", "/v1/models/{model}/jobs", 409)}
 ERRORS = [
     (method, path, operation, int(status))
     for path, methods in document()["paths"].items()
     for method, operation in methods.items()
     for status in operation["responses"]
-    if int(status) >= 400
+    if int(status) >= 400 and (method, path, int(status)) not in BY_THE_ROOM
 ]
 IDS = [f"{method} {path} {status}" for method, path, _, status in ERRORS]
 

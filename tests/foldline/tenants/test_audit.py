@@ -139,6 +139,9 @@ def change(row: str, /, **changes: Any) -> Door:
 
 def filled(shown: Any) -> dict[str, Any]:
     data: dict[str, Any] = {}
+    for inline in shown.context["inline_admin_formsets"]:
+        management = inline.formset.management_form
+        data |= {f"{management.prefix}-{name}": value for name, value in management.initial.items()}
     for bound in shown.context["adminform"].form:
         value, widget = bound.value(), bound.field.widget
         if hasattr(widget, "decompress"):
@@ -297,9 +300,10 @@ class TestEntries:
         self, admin_client: Client, rows: Rows
     ) -> None:
         press("queue", "pause_model", reason="new weights")(admin_client, rows)
-        entry = AuditEntry.objects.get()
-        assert entry.changes["paused"] == ["old weights", "new weights"]
-        assert entry.changes["note"] == [None, "Paused: new weights"]
+        changed, said = AuditEntry.objects.order_by("id")
+        assert changed.changes["paused"] == ["old weights", "new weights"]
+        assert said.changes == {"note": [None, "Paused: new weights"]}
+        assert (changed.actor, changed.object_id) == (said.actor, said.object_id)
 
     def test_an_action_that_says_nothing_is_found_out(
         self, admin_client: Client, rows: Rows, monkeypatch: pytest.MonkeyPatch
