@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from uuid import UUID, uuid4
 
@@ -9,6 +10,7 @@ import pytest
 from django.utils import timezone
 from pytest_django import Settings
 
+from foldline.api.outage import outage
 from foldline.jobs import services
 from foldline.tenants.models import ApiKey, Tenant
 from foldline.tenants.services import revoke_key
@@ -239,3 +241,30 @@ def test_all_who_wait_share_one_subscription(door: Callers, job: UUID, redis: Re
         assert channel[1] == 1
     for each in asked:
         each.result()
+
+
+def test_django_that_is_away_for_a_moment_ends_no_wait(
+    door: Callers, job: UUID, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(room, "SAFETY_S", 0.2)
+    asked = door.poll(job)
+    monkeypatch.setattr(outage, "_rest_until", time.monotonic() + 1)  # it answers 503
+    cancel(tenant, job)
+    told = asked.result(10)
+    assert (told.answer.status_code, told.body["state"]) == (200, "cancelled")
+
+
+def test_a_redis_that_says_nothing_more_is_not_relied_on(
+    door: Callers, job: UUID, redis: RedisServer, tenant: Tenant
+) -> None:
+    asked = door.poll(job)
+    hearing = door.room._hearing
+    wait_until(lambda: hearing.up, within_s=5)
+    redis.freeze()
+    try:
+        wait_until(lambda: not hearing.up, within_s=6)
+    finally:
+        redis.thaw()
+    wait_until(lambda: hearing.up, within_s=5)
+    cancel(tenant, job)
+    assert asked.result(3).body["state"] == "cancelled"
