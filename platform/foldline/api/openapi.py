@@ -23,15 +23,18 @@ def text(pattern: str, *, least: int, most: int) -> dict[str, Any]:
 
 _ANY_TEXT = {"type": "string", "pattern": r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029]*$"}
 
+_KEY = text(r"^[ -~]*[!-~][ -~]*$", least=1, most=255)
+
 IDEMPOTENCY_KEY = OpenApiParameter(
     "Idempotency-Key",
-    type=text(r"^[ -~]*[!-~][ -~]*$", least=1, most=255),
+    type=_KEY,
     location=OpenApiParameter.HEADER,
     description="1 to 255 printable ASCII characters. The same key and payload give the same"
     " job; another payload is refused.",
 )
 BATCH_KEY = OpenApiParameter(
     "Idempotency-Key",
+    type=_KEY,
     location=OpenApiParameter.HEADER,
     description="1 to 255 printable ASCII characters, for the whole batch. The same key and payload"
     " give the same batch; another payload is refused.",
@@ -97,7 +100,7 @@ UNCHANGED = OpenApiResponse(description="Nothing has changed since the `ETag` yo
 PAGE = (
     OpenApiParameter(
         "cursor",
-        text("^[A-Za-z0-9_-]*$", least=22, most=22),
+        text("^[A-Za-z0-9_-]{21}[AQgw]$", least=22, most=22),
         description="`next_cursor` of the page before.",
     ),
     OpenApiParameter(
