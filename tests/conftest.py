@@ -26,7 +26,7 @@ from foldline.jobs.failing import failing_kept
 from foldline.jobs.limits import stored_kept
 from foldline.jobs.rooms import past_use_kept
 from foldline.notify.addresses import own_addresses_kept
-from foldline.notify.endpoints import hears_all_kept
+from foldline.notify.endpoints import hears_all_kept, named_kept
 from foldline.tenants.models import ApiKey, Tenant, User
 from foldline.tenants.quotas import quotas_kept
 from foldline.tenants.services import callers, issue_key
@@ -76,6 +76,7 @@ REMEMBERED = (
     failing_kept,
     past_use_kept,
     hears_all_kept,
+    named_kept,
     own_addresses_kept,
     live_models_kept,
     shelf_kept,

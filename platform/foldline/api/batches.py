@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
+from django.conf import settings
 from pydantic import BaseModel, ConfigDict, Field, SkipValidation
 
 from foldline.api.envelope import (
@@ -15,6 +16,7 @@ from foldline.api.envelope import (
     is_key,
     traceparent,
 )
+from foldline.api.preflight import in_one_time
 from foldline.api.submit import Call, call_or_known
 from foldline.errors import (
     FoldlineError,
@@ -82,6 +84,8 @@ class BatchBody(BaseModel):
     no_cache: bool = False
 
 
+PREFLIGHTS_OF_ONE = 3
+"""All items together have the time of so many single calls for what plugins say of them."""
 _DEFAULTS = tuple(name for name in BatchBody.model_fields if name != "jobs")
 
 
@@ -94,16 +98,18 @@ def items_of(body: BatchBody, *, caller: Caller, headers: Mapping[str, Any]) -> 
     defaults = {name: getattr(body, name) for name in _DEFAULTS if name in body.model_fields_set}
     trace = traceparent(headers)
     items: list[Item] = []
-    for index, item in enumerate(body.jobs):
-        try:
-            items.append(_item(item, defaults, caller=caller, trace=trace))
-        except Storage:
-            raise  # it is no fault of the item, and over in a moment: the whole is sent again
-        except FoldlineError as error:
-            error.errors = [
-                {**found, "pointer": f"/jobs/{index}{found['pointer']}"} for found in error.errors
-            ]
-            items.append(error)
+    with in_one_time(PREFLIGHTS_OF_ONE * settings.PREFLIGHT_S):
+        for index, item in enumerate(body.jobs):
+            try:
+                items.append(_item(item, defaults, caller=caller, trace=trace))
+            except Storage:
+                raise  # it is no fault of the item, and over in a moment: the whole is sent again
+            except FoldlineError as error:
+                error.errors = [
+                    {**found, "pointer": f"/jobs/{index}{found['pointer']}"}
+                    for found in error.errors
+                ]
+                items.append(error)
     return items
 
 

@@ -16,10 +16,16 @@ def matches(if_none_match: str | None, tag: str) -> bool:
     return known == ["*"] or tag in (each.removeprefix("W/") for each in known)
 
 
+def is_whole(text: str) -> bool:
+    """Whether it is a whole number of at most four digits, in ASCII: none of ours is larger, and
+    a longer text would be slow to read, or hide a large number behind zeros."""
+    return text.isascii() and text.isdigit() and len(text) <= 4
+
+
 def wait_s(text: str | None, *, name: str = "wait") -> int:
     """The parameter `name`, whole seconds; 0 without it. Raises InvalidRequest."""
     if text is None:
         return 0
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:4]) <= MOST_WAIT_S:
+    if not is_whole(text) or not 1 <= int(text) <= MOST_WAIT_S:
         raise wrong_parameter(name, "invalid", got=text, expected=f"1 to {MOST_WAIT_S}")
     return int(text)

@@ -50,15 +50,17 @@ def of_model(name: str) -> list[Body]:
 
 
 def is_allowed(name: str, *, tenant_id: UUID) -> bool:
-    """Whether the tenant's quota lets it use a live model."""
-    return limits_of(tenant_id, model_id=shelf().live[name].model_id).allowed
+    """Whether the model is live and the tenant's quota lets it use it."""
+    model = shelf().live.get(name)
+    return model is not None and limits_of(tenant_id, model_id=model.model_id).allowed
 
 
 def _usable(model: str, inputs: object) -> Sequence[Alternative]:
     known = inputs if isinstance(inputs, Mapping) else None
-    live: Mapping[str, LiveModel] = shelf().live
     found = alternatives_of(model, inputs=known)
-    return [each for each in found if absence_of(live[each.model]) is None]
+    # The shelf may be another one by now.
+    live: Mapping[str, LiveModel] = shelf().live
+    return [each for each in found if each.model in live and absence_of(live[each.model]) is None]
 
 
 def _is_of_all(error: FoldlineError) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 from uuid import UUID
 
+from foldline.api.conditions import is_whole
 from foldline.api.views.base import wrong_parameter
 
 MOST_ROWS = 100
@@ -22,7 +23,7 @@ def page_size(asked: Mapping[str, str]) -> int:
     text = asked.get("limit")
     if text is None:
         return USUAL_ROWS
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:4]) <= MOST_ROWS:
+    if not is_whole(text) or not 1 <= int(text) <= MOST_ROWS:
         raise wrong_parameter("limit", "invalid", got=text, expected=f"1 to {MOST_ROWS}")
     return int(text)
 

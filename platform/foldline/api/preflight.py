@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 import tempfile
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -26,6 +29,20 @@ Files = Sequence[tuple[str, UUID, str]]
 """(pointer into the inputs, id, SHA-256)."""
 
 
+_until: ContextVar[float] = ContextVar("until", default=math.inf)
+
+
+@contextmanager
+def in_one_time(seconds: float) -> Iterator[None]:
+    """Within the block no plugin is asked after so long: the calls of a request share one thread,
+    which others wait for."""
+    token = _until.set(time.monotonic() + seconds)
+    try:
+        yield
+    finally:
+        _until.reset(token)
+
+
 def preflighted(
     model: LiveModel, inputs: Inputs, files: Files, *, tenant_id: UUID
 ) -> tuple[Inputs, Warnings]:
@@ -37,6 +54,8 @@ def preflighted(
     if not model.preflight or settings.PREFLIGHT_S <= 0:
         return inputs, ()
     try:
+        if time.monotonic() >= _until.get():
+            raise Skipped("the calls before it have taken the time for that")
         with _copies(files, tenant_id=tenant_id) as paths:
             asked = model.compiled.with_artifacts(inputs, paths)
             told = judged(model, asked)

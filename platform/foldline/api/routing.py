@@ -75,13 +75,11 @@ def _switched(name: str, inputs: Mapping[str, Any], *, tenant_id: UUID) -> Route
             if other.model in seen:
                 continue
             seen.add(other.model)
-            against = _why_not(other.model, inputs, tenant_id=tenant_id)
-            if against is None:
-                return Route(model=shelf().live[other.model], warnings=[_told(name, why, other)])
+            taker = _taker(other.model, inputs, tenant_id=tenant_id)
+            if isinstance(taker, LiveModel):
+                return Route(model=taker, warnings=[_told(name, why, other)])
             waiting.append(other.model)
-            tried.append(
-                {"model": other.model, "reason": against.reason, "message": against.message}
-            )
+            tried.append({"model": other.model, "reason": taker.reason, "message": taker.message})
     raise _unavailable(name, why, alternatives=[], tried=tried)
 
 
@@ -93,8 +91,8 @@ def _why_called_is_away(name: str) -> _Reason | None:
     return None if absence is None else _of_absence(absence)
 
 
-def _why_not(name: str, inputs: Mapping[str, Any], *, tenant_id: UUID) -> _Reason | None:
-    """Why an alternative does not take a call; None when it does."""
+def _taker(name: str, inputs: Mapping[str, Any], *, tenant_id: UUID) -> LiveModel | _Reason:
+    """An alternative that takes a call, or why it does not."""
     model = shelf().live.get(name)
     if model is None:
         return _Reason("retired", "It takes no new jobs.")
@@ -104,7 +102,7 @@ def _why_not(name: str, inputs: Mapping[str, Any], *, tenant_id: UUID) -> _Reaso
         return _Reason("quota", "Your quota does not allow it.")
     if found := model.compiled.findings(inputs):
         return _Reason("inputs", f"It does not take {found[0]['pointer']}: {found[0]['code']}.")
-    return None
+    return model
 
 
 def _of_absence(absence: Absence) -> _Reason:
@@ -123,7 +121,9 @@ def _told(name: str, why: _Reason, to: Alternative) -> Mapping[str, str]:
 
 
 def _unavailable(name: str, why: _Reason, **members: Any) -> ModelUnavailable:
-    away = {"model": name, "reason": why.reason, "message": why.message, "until": why.until}
+    # A text, as all of a problem is: that of a batch's item is kept in the database.
+    until = why.until and f"{why.until.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+    away = {"model": name, "reason": why.reason, "message": why.message, "until": until}
     message = f"{name} takes no work at the moment. {why.message}"
     if tried := members.get("tried"):
         others = "; ".join(f"{each['model']}: {each['message']}" for each in tried)

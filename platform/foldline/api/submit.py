@@ -21,6 +21,7 @@ from foldline.catalog.fingerprint import digest, fingerprint
 from foldline.catalog.selectors import LiveModel
 from foldline.errors import (
     FoldlineError,
+    IdempotencyKeyReused,
     InvalidInput,
     InvalidRequest,
     ModelRetired,
@@ -74,19 +75,35 @@ def accept(
 def call_or_known(
     *, caller: Caller, name: str, payload: Mapping[str, Any], headers: Mapping[str, Any]
 ) -> Call | Submitted:
-    """As `call_of`; for a model that is away, the job that the call's key named before."""
+    """As `call_of`; for a call that is refused by now, the job that its key named before."""
     try:
         return call_of(caller=caller, name=name, payload=payload, headers=headers)
-    except (ModelRetired, ModelUnavailable):
-        # What was accepted once stays so.
-        known = replayed(
+    except (ModelRetired, ModelUnavailable, InvalidRequest, InvalidInput) as refusal:
+        # What was accepted once stays so: the model, a file or an endpoint may have gone since.
+        known = _known(refusal, caller=caller, name=name, payload=payload, headers=headers)
+        if known is None:
+            raise
+        return known
+
+
+def _known(
+    refusal: FoldlineError,
+    *,
+    caller: Caller,
+    name: str,
+    payload: Mapping[str, Any],
+    headers: Mapping[str, Any],
+) -> Submitted | None:
+    try:
+        return replayed(
             tenant_id=caller.tenant_id,
             idempotency_key=idempotency_key(headers),
             payload_digest=payload_digest(name, payload),
         )
-        if known is None:
+    except IdempotencyKeyReused:
+        if isinstance(refusal, ModelRetired | ModelUnavailable):
             raise
-        return known
+        return None  # another call: what is wrong with it says more
 
 
 def call_of(

@@ -26,6 +26,7 @@ from foldline.jobs.admission import Submission
 from foldline.jobs.blocked import Blocked
 from foldline.jobs.models import Job
 from foldline.jobs.states import State
+from foldline.scheduling.walk import COUNTED_AHEAD
 
 _STORED = "select {document}, places from forecasts_forecast where revision_id = %s and as_of <> %s"
 _NEVER = datetime.min.replace(tzinfo=UTC)
@@ -168,4 +169,5 @@ def _backs_off(job: Job, *, now: datetime) -> bool:
 
 def _ahead_in_flow(job: Job) -> int:
     flow = Job.objects.filter(revision=job.revision_id, tenant=job.tenant_id, priority=job.priority)
-    return flow.filter(state=State.QUEUED, attached_to=None, id__lt=job.id).count()
+    ahead = flow.filter(state=State.QUEUED, attached_to=None, id__lt=job.id)
+    return ahead[:COUNTED_AHEAD].count()  # no more are told apart

@@ -38,14 +38,14 @@ def batch_of(*, tenant_id: UUID, batch_id: UUID) -> Batch:
 
 
 def jobs_by_id(*, tenant_id: UUID, job_ids: Collection[UUID]) -> Mapping[UUID, Job]:
-    """Those of the jobs that are there, without their inputs and results."""
+    """Those of the jobs that are there, without what is large and not shown of them. Inputs are
+    read: those of a failed job decide what else could serve the call."""
     return _jobs(tenant_id).defer(*_LARGE).in_bulk(list(job_ids))
 
 
 _LARGE = [
-    f"{of}{name}"
-    for of in ("", "attached_to__")
-    for name in ("inputs", "normalized_input", "result")
+    *("normalized_input", "result"),
+    *(f"attached_to__{name}" for name in ("inputs", "normalized_input", "result")),
 ]
 
 

@@ -31,6 +31,8 @@ NOTIFIER = "notifier"
 
 # The answers that every submit asks for; a new endpoint may stay unknown for two seconds.
 hears_all_kept: Fresh[UUID, bool] = Fresh()
+# A batch names the same one a hundred times. What is unknown is looked up each time.
+named_kept: Fresh[tuple[UUID, str], UUID] = Fresh()
 
 
 def register(
@@ -64,7 +66,7 @@ def register(
             secret=seal(secret),
             created_at=database_now(),
         )
-    hears_all_kept.clear()
+    _look_again()
     return made, secret
 
 
@@ -100,8 +102,12 @@ def endpoint_of(*, tenant_id: UUID, endpoint_id: UUID) -> WebhookEndpoint:
 
 
 def resolve(tenant_id: UUID, text: str) -> UUID:
-    """The endpoint that a submit names, by its id or its URL. Raises InvalidRequest when there
-    is none, or a disabled one."""
+    """The endpoint that a submit names, by its id or its URL; kept for two seconds. Raises
+    InvalidRequest when there is none, or a disabled one."""
+    return named_kept.get((tenant_id, text), lambda: _named(tenant_id, text))
+
+
+def _named(tenant_id: UUID, text: str) -> UUID:
     named = Q(url=text)
     with suppress(ValueError):
         named |= Q(id=UUID(text))
@@ -165,7 +171,7 @@ def disable(endpoint_id: UUID, *, reason: str, by: str = "") -> bool:
         if by:
             row = WebhookEndpoint.objects.get(pk=endpoint_id)
             audit.note(row, actor=by, changes={"disabled_reason": ["", reason]})
-    hears_all_kept.clear()
+    _look_again()
     return True
 
 
@@ -174,7 +180,7 @@ def enable(endpoint_id: UUID) -> None:
     WebhookEndpoint.objects.filter(pk=endpoint_id, deleted_at=None).update(
         disabled_at=None, disabled_reason="", failures=0, failing_since=None, paused_until=None
     )
-    hears_all_kept.clear()
+    _look_again()
 
 
 def delete(endpoint_id: UUID) -> None:
@@ -185,13 +191,19 @@ def delete(endpoint_id: UUID) -> None:
             deleted_at=now, all_jobs=False, secret="", old_secret=""
         )
         drop_waiting(endpoint_id, note="The endpoint was deleted.", now=now)
-    hears_all_kept.clear()
+    _look_again()
 
 
 def drop_waiting(endpoint_id: UUID, *, note: str, now: datetime) -> None:
     Delivery.objects.filter(endpoint_id=endpoint_id, state=Delivery.State.WAITING).update(
         state=Delivery.State.DROPPED, note=note[:NOTE_CHARACTERS], next_at=None, ended_at=now
     )
+
+
+def _look_again() -> None:
+    """What this process knows of endpoints may have changed."""
+    hears_all_kept.clear()
+    named_kept.clear()
 
 
 def _kept(tenant_id: UUID) -> QuerySet[WebhookEndpoint]:

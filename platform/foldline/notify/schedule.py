@@ -119,6 +119,6 @@ def _wished(retry_after: str, *, now: datetime) -> timedelta:
         return timedelta(seconds=min(int(text[:9]), 10**9))
     try:
         at = parsedate_to_datetime(text)
-    except ValueError:
+    except (ValueError, OverflowError):  # the latter of numbers that no clock knows
         return timedelta(0)
     return max((at if at.tzinfo else at.replace(tzinfo=UTC)) - now, timedelta(0))

@@ -87,7 +87,8 @@ def _open_jobs(batch: dict[str, Any]) -> set[UUID]:
 
 def whole_seconds(text: str) -> int | None:
     """1 to 50, as Django reads it; None when it will say what is wrong."""
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:4]) <= MOST_WAIT_S:
+    is_whole = text.isascii() and text.isdigit() and len(text) <= 4
+    if not is_whole or not 1 <= int(text) <= MOST_WAIT_S:
         return None
     return int(text)
 

@@ -13,7 +13,7 @@ from foldline.api.refusals import refusals
 from foldline.catalog.models import Revision
 from foldline.catalog.selectors import live_models_kept
 from foldline.catalog.services import retire
-from foldline.errors import Storage
+from foldline.errors import Storage, job_error
 from foldline.ids import uuid7
 from foldline.jobs import pauses, services
 from foldline.jobs.models import Batch, Job
@@ -446,6 +446,21 @@ class TestShown:
         with django_assert_max_num_queries(7):
             api.get(url)
 
+    def test_failed_jobs_that_name_alternatives_take_no_query_each(
+        self, post: Post, api: Client, live_revision: MakeLive,
+        django_assert_max_num_queries: Callable[..., Any],
+    ) -> None:  # fmt: skip
+        family = {"entry": "plugin:Plugin", "version": "1", "licence": "MIT", "family": "folding"}
+        fold, _ = (live_revision(name=name, manifest=family) for name in ("fold", "other"))
+        url = post([item(n, model="fold") for n in range(20)]).json()["urls"]["self"]
+        for job in services.claim(revision_id=fold.id, owner="w", limit=20):
+            services.fail(job.fence, error=job_error("model_error"))
+        api.get(url)
+        with django_assert_max_num_queries(7):
+            jobs = api.get(url).json()["jobs"]
+        named = [each["job"]["error"]["alternatives"][0]["model"] for each in jobs]
+        assert named == ["other"] * 20
+
     @pytest.mark.parametrize("query", ["wait=any", "wait=all", "wait=all&timeout_s=50"])
     def test_asked_to_wait_it_answers_at_once_behind_the_waiting_room(
         self, post: Post, api: Client, query: str
@@ -467,6 +482,7 @@ class TestShown:
             ("wait=any&timeout_s=5.5", "?timeout_s"),
             ("wait=any&timeout_s=%D9%A1", "?timeout_s"),
             ("wait=any&timeout_s=" + "9" * 5000, "?timeout_s"),
+            ("wait=any&timeout_s=0050999999", "?timeout_s"),
             ("until=all", "?until"),
         ],
         ids=lambda value: str(value)[:40],

@@ -116,6 +116,8 @@ def test_jobs_are_filtered(submit: Submit, api: Client, live_revision: Callable[
         "limit=x",
         "limit=-1",
         "limit=99999999999999999999",
+        "limit=0100999999",  # large behind its first digits
+        "limit=" + "0001" * 2000,
         "limit=²",
         "cursor=x",
         "cursor=",

@@ -141,6 +141,23 @@ def test_inputs_are_tidied_up_and_it_is_said(plugin: Any, call: Call, api: Clien
     assert estimate.json()["normalized_inputs"] == {"text": "abc"}
 
 
+def test_the_calls_of_a_batch_have_one_time_for_what_their_plugins_say(
+    plugin: Any, call: Call, api: Client, settings: Settings
+) -> None:
+    settings.PREFLIGHT_S = 1.0
+    plugin("        time.sleep(0.4)\n        return inputs, []\n")
+    call()  # its process has started
+    items = [{"model": "echo", "inputs": {"text": "a" * n}} for n in range(1, 26)]
+    began = time.monotonic()
+    answer = api.post("/v1/batches", {"jobs": items}, content_type="application/json")
+    assert time.monotonic() - began < 25 * 0.4
+    assert answer.status_code == 202
+    found = [[each["message"] for each in one["job"]["warnings"]] for one in answer.json()["jobs"]]
+    assert found[0] == []
+    assert "the calls before it have taken the time" in found[-1][0]
+    assert call("another").json()["warnings"] == []  # the process is none the worse for it
+
+
 def test_what_means_the_same_is_the_same_call(plugin: Any, call: Call) -> None:
     plugin(LOWER)
     one, other = call("abc").json(), call("ABC").json()

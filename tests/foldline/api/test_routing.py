@@ -11,6 +11,7 @@ from django.test import Client
 
 from foldline.api.answers import Job as JobAnswer
 from foldline.api.answers import Problem
+from foldline.api.elsewhere import is_allowed
 from foldline.catalog.alternatives import shelf_kept
 from foldline.catalog.models import Alternative, Model, Revision
 from foldline.catalog.services import retire
@@ -171,6 +172,32 @@ def test_a_breaker_of_an_older_revision_says_nothing_of_this_one(
     live_revision(name="a")
     look_again()
     assert sent(submit, "fail").status_code == 202
+
+
+def test_an_item_of_a_batch_whose_model_keeps_crashing_is_refused_alone(
+    api: Client, submit: Submit, three: dict[str, Revision]
+) -> None:
+    loop(three["a"])
+    look_again()
+    items = [
+        {"model": model, "inputs": {"sequence": "EVQL"}, "on_unavailable": "fail"} for model in "ab"
+    ]
+    answer = api.post("/v1/batches", {"jobs": items}, content_type="application/json")
+    assert answer.status_code == 202
+    for body in (answer.json(), api.get(answer.json()["urls"]["self"]).json()):
+        refused, accepted = body["jobs"]
+        Problem.model_validate(refused["error"])
+        assert refused["error"]["unavailable"]["until"].endswith("Z")
+        assert accepted["job"]["model"] == "b"
+
+
+def test_a_model_that_was_retired_a_moment_ago_is_allowed_to_nobody(
+    three: dict[str, Revision], tenant: Tenant
+) -> None:
+    assert is_allowed("a", tenant_id=tenant.id)
+    retire(three["a"])
+    look_again()
+    assert not is_allowed("a", tenant_id=tenant.id)
 
 
 def test_a_retired_model_is_switched_from_too(submit: Submit, three: dict[str, Revision]) -> None:

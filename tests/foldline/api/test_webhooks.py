@@ -227,6 +227,22 @@ class TestSubmitting:
         api.post(job["urls"]["cancel"])
         assert Outbox.objects.get().job_id == row.id
 
+    def test_a_key_gives_its_job_when_the_endpoint_is_gone_and_another_call_hears_why_not(
+        self, register: Register, submit: Submit, api: Client
+    ) -> None:
+        made = register().json()
+        body = {**self.INPUTS, "webhook": URL}
+        job = submit(body, Idempotency_Key="k").json()["id"]
+        endpoints.delete(made["id"])
+        again = submit(body, Idempotency_Key="k")
+        assert (again.status_code, again.json()["id"]) == (202, job)
+        assert again.headers["Idempotency-Replayed"] == "true"
+        item = {"model": "toy", "idempotency_key": "k", **body}
+        batch = api.post("/v1/batches", {"jobs": [item]}, content_type="application/json").json()
+        assert batch["jobs"][0]["job"]["id"] == job
+        other = submit({**body, "seed": 7}, Idempotency_Key="k")
+        assert errors(other) == [("/webhook", "webhook_unknown")]
+
     def test_a_job_that_names_none_is_told_to_nobody(
         self, register: Register, submit: Submit
     ) -> None:

@@ -6,6 +6,8 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from foldline.catalog.models import Revision
 from foldline.clock import database_now
@@ -17,6 +19,7 @@ from foldline.forecasts.reading import estimate_gpu_s, memory_of, prospect_of, r
 from foldline.forecasts.walk import Walker
 from foldline.jobs.models import Job
 from foldline.jobs.services import claim
+from foldline.scheduling.walk import COUNTED_AHEAD
 from foldline.tenants.models import Tenant
 
 MakeJob = Callable[..., UUID]
@@ -76,6 +79,16 @@ def test_a_job_that_came_after_the_walk_stands_behind_those_of_its_flow(
     walker.walk()
     later = [make_job() for _ in range(3)]
     assert [told(job).position for job in later] == [2, 3, 4]
+
+
+def test_of_a_long_flow_no_more_are_counted_than_are_told_apart(
+    make_job: MakeJob, walker: Walker
+) -> None:
+    walker.walk()
+    job = make_job()
+    with CaptureQueriesContext(connection) as asked:
+        told(job)
+    assert f"LIMIT {COUNTED_AHEAD}" in asked.captured_queries[-1]["sql"]
 
 
 def test_a_place_told_from_the_walk_before_rises_with_a_reason(

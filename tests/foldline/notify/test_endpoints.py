@@ -125,6 +125,23 @@ class TestNaming:
                 resolve(tenant.id, text)
             assert code_of(refused) == ["webhook_unknown"]
 
+    def test_one_that_many_calls_name_is_looked_up_once(
+        self, register: Register, django_assert_num_queries: DjangoAssertNumQueries
+    ) -> None:
+        made = register(A)
+        with django_assert_num_queries(1):
+            assert {resolve(made.tenant_id, A) for _ in range(100)} == {made.id}
+
+    def test_one_that_was_just_registered_is_known_at_once(
+        self, tenant: Tenant, register: Register
+    ) -> None:
+        with pytest.raises(InvalidRequest):
+            resolve(tenant.id, A)
+        WebhookEndpoint.objects.create(  # as another process does
+            tenant=tenant, url=A, secret="sealed", created_at=database_now()
+        )
+        assert resolve(tenant.id, A) == WebhookEndpoint.objects.get().id
+
     def test_a_disabled_one_is_refused_by_another_name(
         self, tenant: Tenant, register: Register
     ) -> None:

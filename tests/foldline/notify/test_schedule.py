@@ -77,6 +77,9 @@ class TestRetryAfter:
             ("\u0661\u0662\u0660", 5),
             ("Sun, 99 Mar 2026 12:02:00 GMT", 5),
             ("Sun, 01 Mar 99999999 12:02:00 GMT", 5),
+            (f"Sun, 01 Mar {'9' * 20} 12:02:00 GMT", 5),
+            (f"Sun, {'9' * 12} Mar 2026 12:02:00 GMT", 5),
+            (f"Sun, 01 Mar 2026 12:02:00 +{'9' * 20}", 5),
         ],
     )
     def test_it_is_honoured_within_bounds(self, header: str, seconds: float) -> None:

@@ -97,6 +97,7 @@ def test_with_an_old_etag_it_answers_at_once(door: Callers, job: UUID) -> None:
     [
         *("wait=0", "wait=51", "wait=-1", "wait=1.5", "wait=", "wait=x", "wait=5&wait=6"),
         *("wait=٣", "wait=99999999999999999999", "wait=5&colour=red", "wait=%00"),
+        *("wait=0050999999", "wait=" + "0001" * 2000),  # large behind their first digits
     ],
 )
 def test_a_wrong_wait_is_400(door: Callers, job: UUID, query: str) -> None:
