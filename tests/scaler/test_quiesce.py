@@ -12,7 +12,7 @@ from foldline.catalog.models import Revision
 from foldline.tenants.models import Tenant
 from scaler.quiesce import Quiescing
 from tests.redis_server import RedisServer
-from tests.scaler.conftest import sleep
+from tests.scaler.conftest import MakeRow, sleep
 from tests.worker_process import PLUGINS, running_worker, until, wait_until
 
 
@@ -41,3 +41,13 @@ def test_a_worker_takes_no_more_jobs_ends_the_one_it_has_and_may_be_given_back(
         until(left, "succeeded")
     assert not consumers.stop("nobody")
     assert not consumers.resume("nobody")
+
+
+@pytest.mark.django_db
+def test_one_that_has_ended_by_now_is_not_asked(
+    make_row: MakeRow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last worker of a retired revision: with it the revision is served no more."""
+    make_row(1, node="pod-1")
+    monkeypatch.setattr("scaler.quiesce.demand.served", list)
+    assert not Quiescing().stop("pod-1")
