@@ -71,7 +71,7 @@ class Quiescing:
 
 
 def _in_pod(pod: str) -> Present | None:
-    return next((each for each in present() if each.node == pod), None)
+    return next((each for each in reversed(present()) if each.node == pod), None)
 
 
 def _is_idle(worker: Present) -> bool:
