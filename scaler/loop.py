@@ -76,7 +76,7 @@ class Loop:
         self._without: Sequence[Served] = ()
         self._waited_for: set[UUID] = set()
         self._told: set[tuple[str, str]] = set()
-        self._cramped = False
+        self._cramped: frozenset[str] = frozenset()
         self._prepared_at = -math.inf
         self._ahead = Report()
         self._placed: set[str] = set()
@@ -108,8 +108,10 @@ class Loop:
         )
         report = self._act(plan, look)
         # Who was warmed gives way to who was ordered, never the other way round.
-        self._cramped = any(
-            each.no_room and each.revision not in self._memory.warm for each in report.problems
+        self._cramped = frozenset(
+            each.revision
+            for each in report.problems
+            if each.no_room and each.revision not in self._memory.warm
         )
         ahead = self._prepare(plan, look)
         self._note_placing(look)
@@ -127,13 +129,20 @@ class Loop:
     def _act(self, plan: Plan, look: Look) -> Report:
         if not isinstance(look.observation.workers, tuple):
             return Report()  # the workers cannot be seen: nobody is touched
-        # In the order of their starts: what is only announced comes last.
+        # In the order of their starts: what is only announced comes last. Jobs of the lane `bulk`
+        # take what cards are left after that: there may be more of them than were awarded.
         starts = [each.model for each in plan.starts]
-        orders = sorted(
-            plan.decisions,
-            key=lambda each: starts.index(each.model) if each.model in starts else -1,
-        )
+
+        def turn(model: str) -> int:
+            if self._has_own_jobs(look.served[model]):
+                return len(starts)
+            return starts.index(model) if model in starts else -1
+
+        orders = sorted(plan.decisions, key=lambda each: turn(each.model))
         return self._target.act([self._wanted(each, plan, look) for each in orders])
+
+    def _has_own_jobs(self, served: Served) -> bool:
+        return self._own_jobs and served.lane == "bulk"
 
     def _prepare(self, plan: Plan, look: Look) -> Report:
         """Have the weights of what is often called where its workers may come; how that went
@@ -156,7 +165,7 @@ class Loop:
             return Wanted(revision=revision, hold=True)
         mine = {each.name for each in _workers(look) if each.model == decision.model}
         jobs: Sequence[str] = ()
-        if self._own_jobs and served.lane == "bulk":
+        if self._has_own_jobs(served):
             jobs = claimable_ids(served.revision_id, now=look.at, limit=MOST_BULK)
         return Wanted(
             revision=revision,

@@ -52,7 +52,9 @@ class Quiescing:
         return True
 
     def _ask(self, word: str, worker: Present) -> bool:
-        queue = {each.revision_id: each.queue for each in demand.served()}[worker.revision_id]
+        queues = {each.revision_id: each.queue for each in demand.served()}
+        if (queue := queues.get(worker.revision_id)) is None:
+            return False  # it has ended by now, as the last one of a retired revision
         try:
             answers = self._app.control.broadcast(
                 word,
@@ -69,7 +71,7 @@ class Quiescing:
 
 
 def _in_pod(pod: str) -> Present | None:
-    return next((each for each in present() if each.node == pod), None)
+    return next((each for each in reversed(present()) if each.node == pod), None)
 
 
 def _is_idle(worker: Present) -> bool:

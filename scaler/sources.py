@@ -103,9 +103,9 @@ class Sources:
         self._since: dict[str, tuple[str, float]] = {}
         self._looked_at: datetime | None = None
 
-    def look(self, *, cramped: bool = False) -> Look:
+    def look(self, *, cramped: frozenset[str] = frozenset()) -> Look:
         """Raises DatabaseError: without the database nothing is known, and nothing is done.
-        `cramped`: a worker that was ordered in the last round found no room."""
+        `cramped`: the revisions whose worker, ordered in the last round, found no room."""
         seen, unseen = self._see()
         facts = self._facts()
         lines = {each.name: _line(each, seen=seen, now=facts.now) for each in facts.served}

@@ -166,7 +166,8 @@ def serve(self: Task[Any, Any], version: int) -> str:
     finally:
         _desk.heartbeat.say(ticket="")
         _desk.busy.clear()
-    if _desk.once and outcomes:
+    # One that was put back in line comes again: whoever ordered a worker for it orders no second.
+    if _desk.once and any(outcome.state != "requeued" for outcome in outcomes):
         celery_state.should_stop = EX_OK  # type: ignore[assignment]  # its first value is None
     return _told(self, outcomes)
 

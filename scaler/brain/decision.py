@@ -67,6 +67,7 @@ def _order(turn: Turn, *, memory: Memory) -> tuple[dict[str, float], bool]:
     bids = turn.bids()
     award = arbitrate(list(bids.values()), free=turn.free(), floors=turn.rights)
     last_down = moves.send_idle_away(turn, award, last_down=memory.last_down)
+    award = moves.give_room(turn, award)
     moves.bring_in(turn, award, bids)
     lacking = any(award.desired[model] > turn.draft.size(model) for model in turn.demands)
     return last_down, lacking or any(turn.missing(model) > 0 for model in turn.demands)

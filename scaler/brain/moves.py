@@ -7,6 +7,7 @@ its job, and what it leaves is promised to the model it leaves for.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from scaler.brain.arbiter import Award
 from scaler.brain.elastic import Bid, cold_price
@@ -49,6 +50,23 @@ def send_idle_away(turn: Turn, award: Award, *, last_down: Mapping[str, float]) 
             turn.draft.send_away(worker.name)
             times[model] = turn.now
     return times
+
+
+def give_room(turn: Turn, award: Award) -> Award:
+    """Let one worker go for each model with jobs and none of its own whose ordered worker found
+    no room, such as memory, although cards are free: as for a card, an idle one first, else who
+    ends its job soonest. Gives the award without those, so that nobody comes in their place."""
+    desired = dict(award.desired)
+    # Whoever goes anyway goes before.
+    cramped = () if turn.draft.stops or turn.aside else sorted(turn.cramped & turn.demands.keys())
+    for model in cramped:
+        spare = turn.spare(but=model)
+        able = [each for each in _residents(turn) if spare.get(each.model, 0) > 0]
+        if turn.missing(model) > 0 and not turn.draft.size(model) and able:
+            soonest = min(able, key=lambda each: (each.left_s, each.worth, each.name))
+            turn.draft.send_away(soonest.name)
+            desired[soonest.model] = turn.draft.size(soonest.model)
+    return replace(award, desired=desired)
 
 
 def bring_in(turn: Turn, award: Award, bids: Mapping[str, Bid]) -> None:

@@ -34,7 +34,7 @@ class Turn:
     unserved_since: Mapping[str, float]
     aside: Mapping[str, Worker]
     """Workers that wait for an announced call, by model. They are not on the draft."""
-    cramped: bool
+    cramped: frozenset[str]
 
     def crew(self, model: str) -> Crew:
         return self.draft.crew(self.policies[model])

@@ -61,5 +61,5 @@ class Observation:
     cards: tuple[str, ...]
     workers: tuple[Worker, ...] | Unread
     demands: Mapping[str, Demand | Unread]
-    cramped: bool = False
-    """A worker that was ordered found no room beside the others, whatever the cards say."""
+    cramped: frozenset[str] = frozenset()
+    """The models whose ordered worker found no room beside the others, whatever the cards say."""

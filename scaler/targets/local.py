@@ -107,13 +107,17 @@ class LocalTarget:
         done: list[str] = []
         for each in wanted:
             done += [f"{each.revision.name}: {name} leaves" for name in self._let_go(each)]
-        problems = []
+        problems, first = [], ""
         for each in wanted:
-            missing = each.workers - len(self._staying(each.revision.name))
-            for _ in range(missing):
-                held_by = self._held_by(each.revision)
+            crew = self._staying(each.revision.name)
+            for _ in range(each.workers - len(crew)):
+                # Else a further worker of another would take each bit of memory as it comes free.
+                behind = _behind(first, each.revision) if first and crew else None
+                held_by = behind or self._held_by(each.revision)
                 if held_by is not None:
                     problems.append(held_by)
+                    if not crew and self._may_come(each.revision):
+                        first = first or each.revision.name
                     break
                 done.append(f"{each.revision.name}: {self._start(each.revision).name} starts")
         return Report(done=tuple(done), problems=tuple(problems))
@@ -196,9 +200,16 @@ class LocalTarget:
             hired.told, hired.since = True, self._clock()
             hired.child.ask_to_end()
 
+    def _has_failed(self, revision: Revision) -> bool:
+        return any(problem.revision == revision.name for problem in self._failures())
+
+    def _may_come(self, revision: Revision) -> bool:
+        """Whether it only waits until others have left."""
+        return revision.memory_mb <= self._memory_mb and not self._has_failed(revision)
+
     def _held_by(self, revision: Revision) -> Problem | None:
         """Why no worker of the revision can be started now."""
-        if any(problem.revision == revision.name for problem in self._failures()):
+        if self._has_failed(revision):
             return Problem(words="waits after a failed start", revision=revision.name)
         if self._free_place() is None:
             leaving = sum(each.told for each in self._hired)
@@ -211,7 +222,7 @@ class LocalTarget:
                 words=f"needs {revision.memory_mb} MiB of memory; of {self._memory_mb:.0f} MiB"
                 f" for workers {used} are taken",
                 revision=revision.name,
-                no_room=used - leaves + revision.memory_mb > self._memory_mb,
+                no_room=revision.memory_mb <= self._memory_mb < used - leaves + revision.memory_mb,
             )
         return None
 
@@ -236,3 +247,7 @@ class LocalTarget:
         self._hired.append(hired)
         self._say(f"{revision.name}: a worker starts (process {hired.child.process.pid})")
         return hired
+
+
+def _behind(first: str, revision: Revision) -> Problem:
+    return Problem(words=f"waits: {first} has no worker and comes first", revision=revision.name)

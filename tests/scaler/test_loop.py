@@ -388,3 +388,19 @@ def test_what_a_pod_waited_for_is_kept_with_its_worker(
     scaler.round()
     row.refresh_from_db()
     assert row.placing == {"node": "gpu-1", "schedule": 2.0, "image": 40.0}
+
+
+def test_jobs_of_the_lane_bulk_take_what_cards_are_left(
+    target: Notebook,
+    toy: Revision,
+    make_job: MakeJob,
+    live_revision: Callable[..., Revision],
+) -> None:
+    Revision.objects.filter(pk=toy.pk).update(lane="bulk")
+    target.cards = ("place 1", "place 2", "place 3", "place 4")
+    waiting = live_revision(name="zeta")
+    make_job(), make_job(), make_job(waiting)
+    scaler = Loop(target, Sources(target), leads=lambda: True, own_jobs=True)
+    scaler.round()
+    assert list(target.last()) == ["zeta@r1", "toy@r1"]
+    assert len(target.last()["toy@r1"].jobs) == 2

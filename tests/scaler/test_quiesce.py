@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from foldline.catalog.models import Revision
+from foldline.clock import database_now
+from foldline.fleet.selectors import present
 from foldline.tenants.models import Tenant
-from scaler.quiesce import Quiescing
+from scaler.quiesce import Quiescing, _in_pod
 from tests.redis_server import RedisServer
-from tests.scaler.conftest import sleep
+from tests.scaler.conftest import MakeRow, sleep
 from tests.worker_process import PLUGINS, running_worker, until, wait_until
 
 
@@ -41,3 +44,26 @@ def test_a_worker_takes_no_more_jobs_ends_the_one_it_has_and_may_be_given_back(
         until(left, "succeeded")
     assert not consumers.stop("nobody")
     assert not consumers.resume("nobody")
+
+
+@pytest.mark.django_db
+def test_one_that_has_ended_by_now_is_not_asked(
+    make_row: MakeRow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last worker of a retired revision: with it the revision is served no more."""
+    make_row(1, node="pod-1")
+    monkeypatch.setattr("scaler.quiesce.demand.served", list)
+    assert not Quiescing().stop("pod-1")
+
+
+@pytest.mark.django_db
+def test_of_a_pod_whose_container_was_started_again_the_last_worker_counts(
+    make_row: MakeRow,
+) -> None:
+    """The row of the one before stands until it is buried."""
+    make_row(1, node="pod-1", name="toy-a")
+    make_row(2, node="pod-1", name="toy-z", started_at=database_now() - timedelta(seconds=60))
+    found = _in_pod("pod-1")
+    assert found is not None
+    assert found.name == "toy-a"
+    assert {each.node: each.name for each in present()} == {"pod-1": "toy-a"}

@@ -38,6 +38,18 @@ def test_a_job_that_ran_out_of_memory_is_run_once_more_in_a_smaller_way(
     assert warned(job) == ["degraded"]
 
 
+def test_a_worker_that_serves_once_stays_for_a_job_that_was_put_back_in_line(
+    submit_job: Submit, tmp_path: Path
+) -> None:
+    """Its job has no other worker to wait for: in the lane `bulk` each has one of its own."""
+    job = submit_job("stepper", {"steps": 2, "batch": 8, "fits": 4})
+    worker = WorkerProcess(model="stepper", log=tmp_path / "once.log", arguments=("--once",))
+    worker.start()
+    assert worker.exit_code() == 0, worker.told()
+    job.refresh_from_db()
+    assert (job.state, outcomes(job)) == ("succeeded", ["gpu_oom", "succeeded"])
+
+
 def test_what_does_not_fit_in_the_smaller_way_either_is_a_dead_letter(
     submit_job: Submit, stepper: WorkerProcess
 ) -> None:

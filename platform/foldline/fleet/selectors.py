@@ -27,7 +27,8 @@ class Present:
 
 
 def present() -> Sequence[Present]:
-    """Every worker that is not gone."""
-    workers = Worker.objects.exclude(state=Worker.State.GONE).order_by("name")
+    """Every worker that is not gone, the newest last: a container that was started again in its
+    pod has a row beside the one of before, until that is buried."""
+    workers = Worker.objects.exclude(state=Worker.State.GONE).order_by("started_at", "name")
     columns = tuple(Present.__dataclass_fields__)
     return [Present(**row) for row in workers.values(*columns)]

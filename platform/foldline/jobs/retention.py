@@ -11,6 +11,7 @@ from django.db.models import Exists, OuterRef
 
 from foldline.artifacts import services as artifacts
 from foldline.artifacts.models import Artifact
+from foldline.fleet.retention import forget_workers
 from foldline.jobs import failing
 from foldline.jobs.models import Batch, Job, JobArtifact
 from foldline.jobs.states import TERMINAL
@@ -26,6 +27,7 @@ class Removed:
     jobs: int = 0
     files: int = 0
     batches: int = 0
+    workers: int = 0
 
 
 def clean(*, now: datetime) -> Removed:
@@ -38,6 +40,7 @@ def clean(*, now: datetime) -> Removed:
         keys=_forget_keys(before=now - timedelta(days=settings.KEEP_KEYS_DAYS)),
         jobs=_remove_jobs(before=now - timedelta(days=settings.KEEP_JOBS_DAYS)),
         batches=_remove_batches(before=now - timedelta(days=settings.KEEP_JOBS_DAYS)),
+        workers=forget_workers(before=now - timedelta(days=settings.KEEP_JOBS_DAYS), limit=A_TICK),
         files=_remove_files(before=now - timedelta(days=settings.KEEP_FILES_DAYS)),
     )
 

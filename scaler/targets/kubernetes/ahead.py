@@ -35,7 +35,7 @@ def weights_job(revision: Revision, *, node: str) -> Object:
         MODEL: revision.model,
         REVISION: f"r{revision.number}",
     }
-    where = hashlib.sha256(f"{node} {revision.image}".encode()).hexdigest()[:10]
+    where = hashlib.sha256(f"{node} {revision.image} {revision.name}".encode()).hexdigest()[:10]
     name = f"weights-{revision.model.replace('_', '-')[:30]}-r{revision.number}-{where}"
     body["metadata"] = {"name": name, "labels": labels}
     pod: dict[str, Any] = body["spec"]["template"]

@@ -41,7 +41,7 @@ def look(
         cards=tuple(f"card-{number}" for number in range(cards)),
         workers=workers,
         demands={each: demands.get(each, Demand()) for each in ("fold", "dock")},
-        cramped=cramped,
+        cramped=frozenset(["fold"] if cramped else []),
     )
     return decide(seen, policies=(rule, DOCK), memory=memory or Memory(), now=now)
 

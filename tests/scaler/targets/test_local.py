@@ -310,3 +310,26 @@ def test_an_announced_call_finds_its_worker_loaded_when_the_job_before_ends(
         assert Worker.objects.filter(revision=dice).count() == 1
     finally:
         target.close(grace_s=5)
+
+
+def test_a_model_that_is_too_large_for_the_machine_sends_nobody_away(
+    make_target: MakeTarget,
+) -> None:
+    target = make_target(memory_mb=1000)
+    target.act([Wanted(revision=TOY, workers=1)])
+    [problem] = target.act([Wanted(revision=replace(OTHER, memory_mb=5000), workers=1)]).problems
+    assert "needs 5000 MiB of memory" in problem.words
+    assert not problem.no_room
+
+
+def test_while_one_without_a_worker_waits_for_memory_no_other_gets_a_further_one(
+    make_target: MakeTarget,
+) -> None:
+    target = make_target(places=4, memory_mb=int(350 / MEMORY_PART) + 1)
+    target.act([Wanted(revision=TOY, workers=1)])
+    large = Wanted(revision=replace(OTHER, memory_mb=300), workers=1)
+    report = target.act([large, Wanted(revision=TOY, workers=2)])
+    assert [each.revision for each in target.look().workers] == ["toy@r1"]
+    assert report.problems[1].words == "waits: other@r1 has no worker and comes first"
+    report = target.act([replace(large, workers=0), Wanted(revision=TOY, workers=2)])
+    assert report.problems == ()

@@ -107,3 +107,12 @@ def test_a_running_pod_tells_how_long_it_waited_for_its_node_and_its_image() -> 
     pod["status"]["containerStatuses"][0]["restartCount"] = 1
     assert placing(pod) == (), "its start is not the first one's"
     assert placing({"metadata": {"name": "p"}}) == ()
+
+
+def test_models_of_nearly_the_same_name_get_a_job_each() -> None:
+    long = "a" * 40
+    names = {
+        weights_job(revision(model=f"{long}{end}"), node="node-a")["metadata"]["name"]
+        for end in "xy"
+    }
+    assert len(names) == 2
