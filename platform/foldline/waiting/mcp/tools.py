@@ -89,7 +89,7 @@ async def _wait(visit: Visit, arguments: Mapping[str, Any], *, note: Note | None
 
 async def _jobs(visit: Visit, job_ids: Sequence[str]) -> dict[str, Body]:
     """By id. Raises Refused with a pointer to the first that is no job of the caller."""
-    jobs = {}
+    jobs: dict[str, Body] = {}
     for place, job_id in enumerate(job_ids):
         try:
             jobs[job_id] = jobs.get(job_id) or await visit.job(job_id)
