@@ -8,13 +8,13 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from foldline.catalog.tool_schemas import MOST_NEXT
 from foldline.errors import InvalidRequest, finding, pointer
 
 Body = TypeVar("Body", bound=BaseModel)
 
 MOST_SEED = 2**63 - 1
 MOST_DEADLINE_S = 7 * 24 * 3600
-MOST_NEXT = 8
 
 _IDEMPOTENCY_KEY = re.compile(r"[\x20-\x7e]{1,255}")
 _TRACEPARENT = re.compile(r"00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")

@@ -13,6 +13,7 @@ OPTIONS = "_call"
 
 MOST_WAIT_S = 45
 USUAL_WAIT_S = 25
+MOST_NEXT = 8
 
 ARTIFACT = "The id of an artifact: a file you uploaded, or one another call returned."
 
@@ -48,6 +49,17 @@ CALL_OPTIONS: Schema = {
         "no_cache": {
             "type": "boolean",
             "description": "Compute it anew even if an equal call was answered before.",
+        },
+        "next": {
+            "type": "array",
+            "items": {"type": "string"},
+            "maxItems": MOST_NEXT,
+            "description": "Models you mean to call with the result; they may be loaded meanwhile.",
+        },
+        "on_unavailable": {
+            "enum": ["fail", "suggest", "switch"],
+            "description": "If the model takes no work now: `fail` at once, `suggest` others, or"
+            " `switch` to one. Without it the call waits.",
         },
     },
 }

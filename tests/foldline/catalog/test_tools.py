@@ -181,6 +181,7 @@ def test_the_options_of_a_call_stand_in_one_member_that_is_no_input(
         schema = input_of(form, tool)
         options = schema["properties"]["_call"]["properties"]
         assert {"seed", "session", "priority", "deadline_s", "no_cache"} <= options.keys()
+        assert {"next", "on_unavailable"} <= options.keys()
         assert ("wait_s" in options) is (form == "mcp")
         assert schema["required"] == ["sequence"]
 

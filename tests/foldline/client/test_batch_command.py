@@ -57,6 +57,18 @@ def test_each_outcome_is_written_and_what_fails_sinks_nothing(
     assert house.count("jobs_job") == before + 2
 
 
+def test_what_is_wrong_is_pointed_at_in_its_own_file(foldline: Shell) -> None:
+    folder = fill(foldline, a=0)
+    (folder / "wrong.json").write_text('{"model": "sleepy", "inputs": {"seconds": "x"}}')
+    (folder / "plain.json").write_text('{"seconds": 0}')
+    done = foldline("batch", "calls", "--json")
+    told = {each["name"]: each["detail"] for each in map(json.loads, done.stdout.splitlines())}
+    assert " /inputs/seconds: wrong_type" in told["wrong"]
+    assert told["plain"] == 'a "model" and an object "inputs" are needed, or --model'
+    (found,) = result(folder, "wrong")["error"]["errors"]
+    assert found["pointer"] == "/inputs/seconds"
+
+
 def test_what_is_done_is_skipped_and_what_was_changed_is_not(foldline: Shell, house: House) -> None:
     folder = fill(foldline, a=0, b=0)
     assert foldline("batch", "calls").returncode == 0

@@ -50,6 +50,27 @@ def test_models_are_a_table_or_json(foldline: Shell) -> None:
     assert "sleepy" in {model["name"] for model in answer(foldline("models", "--json"))}
 
 
+@pytest.mark.parametrize("more", [[], ["sleepy"], ["--json"], ["--help"]])
+def test_a_reader_that_is_gone_is_no_error_to_talk_about(foldline: Shell, more: list[str]) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    running = foldline.start("models", *more, stdout=write)
+    os.close(write)
+    _, said = running.communicate(timeout=30)
+    assert (running.returncode, said) == (1, "")
+
+
+@pytest.mark.parametrize("command", ["run", "estimate"])
+def test_a_whole_body_for_inputs_is_told_in_a_line(foldline: Shell, command: str) -> None:
+    (foldline.folder / "body.json").write_text('{"inputs": {"seconds": 0}, "seed": 7}')
+    done = foldline(command, "sleepy", "-i", "body.json")
+    assert done.returncode == 3
+    assert done.stderr.startswith("body.json is to hold the inputs themselves")
+    assert done.stderr.count("\n") == 1
+    as_json = answer(foldline(command, "sleepy", "-i", "body.json", "--json"))
+    assert as_json["error"]["code"] == "invalid_request"
+
+
 def test_run_prints_the_result_and_nothing_else_on_stdout(foldline: Shell) -> None:
     done = foldline("run", "sleepy", "-i", ask(foldline, echo="hä"), "--seed", "5")
     assert done.returncode == 0

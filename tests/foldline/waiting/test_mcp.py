@@ -441,12 +441,30 @@ def test_a_helper_knows_no_job_of_others(house: House, other_key: str, helper: s
     assert all(each == told[0] for each in told)
 
 
+def test_of_many_jobs_the_one_that_is_unknown_is_pointed_at(house: House) -> None:
+    arguments = {"job_ids": [house.accepted(seconds=0), "no id"]}
+    raw = Raw(house=house)
+    result = raw.post("tools/call", name="wait_for_job", arguments=arguments).body["result"]
+    assert "- /job_ids/1: invalid, expected the `job_id` of an answer" in _text(result)
+
+
 @pytest.mark.parametrize("name", ["nothing", "../jobs", "SLEEPY", "", "é"])
 def test_an_unknown_tool_is_a_fault_of_the_protocol(house: House, name: str) -> None:
     answer = Raw(house=house).post(
         "tools/call", name=name, arguments={}, headers={"Mcp-Name": _header(name)}
     )
     assert (answer.status, answer.error) == (400, -32602)
+
+
+def _text(result: dict[str, Any]) -> str:
+    return str(result["content"][0]["text"])
+
+
+def test_alternatives_are_named_in_the_words_that_an_agent_reads(house: House) -> None:
+    arguments = {"model": "sleepi", "inputs": {}}
+    raw = Raw(house=house)
+    result = raw.post("tools/call", name="estimate", arguments=arguments).body["result"]
+    assert "- instead: sleepy (" in _text(result)
 
 
 def _header(name: str) -> str:

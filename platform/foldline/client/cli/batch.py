@@ -84,7 +84,7 @@ def _follow(
             if item.written:
                 continue
             if each.error is not None:
-                item.refused(each.error)
+                item.refused(each.error, index=each.index)
             elif each.job is not None and each.job.ended:
                 _write(foldline, item, each.job)
             elif each.job is not None:

@@ -62,7 +62,7 @@ def run(
         one = begin(
             state_folder(), where=_where(context), call=_named(model, inputs, options), fresh=fresh
         )
-        with _forgotten_at_its_end(one):
+        with _whole_body_said(input_file, as_json=as_json), _forgotten_at_its_end(one):
             job = foldline.submit(model, inputs, idempotency_key=one.key, **options)
             result = _finish(foldline, job, again=one.again, timeout_s=timeout)
             files = files_in(result.result)
@@ -85,7 +85,10 @@ def estimate(
     """What a run would come to: checks, wait, cost. Nothing is queued."""
     inputs = with_files(json_object(input_file), file or [])
     options = given.options_of(seed=seed, priority=priority)
-    with connected(context, as_json=as_json) as foldline:
+    with (
+        connected(context, as_json=as_json) as foldline,
+        _whole_body_said(input_file, as_json=as_json),
+    ):
         told = foldline.estimate(model, inputs, **options)
         show(one_line(told.body) if as_json else "\n".join(_estimated(told)))
 
@@ -116,6 +119,23 @@ def _named(model: str, inputs: dict[str, Any], options: Options) -> dict[str, An
         for name, value in inputs.items()
     }
     return {"model": model, "inputs": plain, **options}
+
+
+@contextmanager
+def _whole_body_said(file: str, *, as_json: bool) -> Iterator[None]:
+    """One line for whoever put the body of a submit where its inputs belong. Only the server
+    knows that the model has no input of that name."""
+    try:
+        yield
+    except Refused as refused:
+        found = {(each.pointer, each.code) for each in refused.problem.errors}
+        if as_json or ("/inputs/inputs", "unknown_field") not in found:
+            raise
+        fail(
+            f"{clean(file)} is to hold the inputs themselves: what stands under `inputs` in it."
+            " Seed, session and the like are options.",
+            Exit.INVALID_INPUT,
+        )
 
 
 @contextmanager

@@ -75,6 +75,8 @@ def connected(context: typer.Context, *, as_json: bool) -> Iterator[Foldline]:
         raise typer.Exit(exit_of(error)) from None
     except KeyboardInterrupt:
         fail("Interrupted. What was sent goes on.", Exit.INTERRUPTED)
+    except BrokenPipeError:  # nobody reads stdout any more, as after `| head`: end in silence
+        raise
     except OSError as error:
         fail(f"{clean(error.filename or '')}: {clean(error.strerror or error)}")
 

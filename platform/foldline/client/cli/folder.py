@@ -72,12 +72,18 @@ class Item:
             told["error"] = job.error.body
         self._write(told)
 
-    def refused(self, problem: Problem) -> None:
+    def refused(self, problem: Problem, *, index: int) -> None:
+        """`index`: its place in the batch, where the pointers begin; its file has no such place."""
+        place = f"/jobs/{index}"
         self.outcome, self.detail = "refused", problem.detail
         if problem.errors:
             found = problem.errors[0]
-            self.detail += f" {found.pointer}: {found.code} {found.hint}"
-        self._write({"state": "refused", "error": problem.body})
+            self.detail += f" {found.pointer.removeprefix(place)}: {found.code} {found.hint}"
+        errors = [
+            {**found.body, "pointer": found.pointer.removeprefix(place)} for found in problem.errors
+        ]
+        told = {**problem.body, "errors": errors} if errors else problem.body
+        self._write({"state": "refused", "error": told})
 
     def _write(self, told: Mapping[str, Any]) -> None:
         told = {"name": self.name, "call": self.digest, **told}
@@ -126,12 +132,10 @@ def _asked(file: Path, model: str | None) -> dict[str, Any] | str:
         return found
     if model is not None:
         return {"model": model, "inputs": found}
-    unknown = sorted(set(found) - _OPTIONS - {"model", "inputs"})
-    if unknown:
-        return f"unknown members: {clean(', '.join(unknown))}"
     if not isinstance(found.get("model"), str) or not isinstance(found.get("inputs"), dict):
         return 'a "model" and an object "inputs" are needed, or --model'
-    return found
+    unknown = sorted(set(found) - _OPTIONS - {"model", "inputs"})
+    return f"unknown members: {clean(', '.join(unknown))}" if unknown else found
 
 
 def _recall(item: Item) -> None:

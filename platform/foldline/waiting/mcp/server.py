@@ -30,6 +30,8 @@ KEPT_MS = 60_000
 
 IDEMPOTENCY_KEY = "foldline/idempotencyKey"
 
+_UNKNOWN_TOOL = "Unknown tool. List the tools again: models come and go."
+
 INSTRUCTIONS = (
     "Each model is a tool; a call becomes a job. A call that is not answered in time tells its"
     f" job_id: call wait_for_job with it (at most {MOST_WAIT_S} s at a time) until it has ended,"
@@ -134,7 +136,7 @@ async def call_tool(context: Context, params: types.CallToolRequestParams) -> Bo
         )
     except Refused as refused:
         if refused.problem["code"] == "model_not_found" and params.name not in HELPERS:
-            raise MCPError(code=types.INVALID_PARAMS, message="Unknown tool") from None
+            raise MCPError(code=types.INVALID_PARAMS, message=_UNKNOWN_TOOL) from None
         return refusal(refused.problem)
 
 

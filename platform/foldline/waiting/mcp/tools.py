@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -76,7 +76,7 @@ async def _full_answer(visit: Visit, job: Body) -> Body:
 async def _wait(visit: Visit, arguments: Mapping[str, Any], *, note: Note | None) -> Body:
     mode = arguments.get("mode", "any")
     timeout_s = arguments.get("timeout_s", USUAL_WAIT_S)
-    jobs = {job_id: await visit.job(job_id) for job_id in dict.fromkeys(arguments["job_ids"])}
+    jobs = await _jobs(visit, arguments["job_ids"])
     if not _is_done(jobs, mode):
         left = [job["id"] for job in jobs.values() if job["state"] in OPEN]
         await visit.until_ended(left, mode=mode, timeout_s=timeout_s, note=note)
@@ -85,6 +85,21 @@ async def _wait(visit: Visit, arguments: Mapping[str, Any], *, note: Note | None
     if any(job["state"] in OPEN for job in jobs.values()):
         told["next"] = f"Call {WAIT.name} again with the jobs that have not ended."
     return told
+
+
+async def _jobs(visit: Visit, job_ids: Sequence[str]) -> dict[str, Body]:
+    """By id. Raises Refused with a pointer to the first that is no job of the caller."""
+    jobs: dict[str, Body] = {}
+    for place, job_id in enumerate(job_ids):
+        try:
+            jobs[job_id] = jobs.get(job_id) or await visit.job(job_id)
+        except Refused as refused:
+            if refused.problem["code"] != "job_not_found":
+                raise
+            where = pointer("job_ids", place)
+            wrong = finding(where, "invalid", expected="the `job_id` of an answer")
+            raise Refused({**refused.problem, "errors": [wrong]}) from None
+    return jobs
 
 
 def _is_done(jobs: Mapping[str, Body], mode: str) -> bool:

@@ -97,6 +97,8 @@ def _told(problem: Mapping[str, Any]) -> str:
         wanted = f", expected {each['expected']}" if each["expected"] else ""
         hint = f" ({each['hint']})" if each["hint"] else ""
         lines.append(f"- {each['pointer'] or '/'}: {each['code']}{got}{wanted}{hint}")
+    for other in problem.get("alternatives", []):
+        lines.append(f"- instead: {other['model']} ({other['why']})")
     if problem.get("retry_after_s") is not None:
         lines.append(f"Try again after {problem['retry_after_s']} s.")
     return "\n".join([*lines, f"What to do: {problem['suggested_action']}"])
