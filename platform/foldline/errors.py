@@ -278,6 +278,15 @@ class ErrorCodeNotFound(FoldlineError):
     suggested_action = "List the codes at /v1/errors."
 
 
+class LinkExpired(FoldlineError):
+    """This link to a file was good for a few minutes, which are over."""
+
+    code = "link_expired"
+    status = 410
+    title = "Link expired"
+    suggested_action = "Ask for the file at /v1/artifacts/{id}: its `urls.download` is a new link."
+
+
 class MethodNotAllowed(FoldlineError):
     """This address does not take this method."""
 

@@ -27,6 +27,7 @@ PAGES = (
     "docs/waiting.md",
     "docs/webhooks.md",
     "docs/alternatives.md",
+    "docs/files.md",
 )
 """Run after the README, whose files and variables they go on with."""
 

@@ -563,6 +563,7 @@ class Result(Answer):
 class ArtifactUrls(Answer):
     self: str
     content: str
+    download: str = Field(description="The content without a key, for ten minutes from now.")
 
 
 class Artifact(Answer):

@@ -10,6 +10,7 @@ from django.conf import settings
 
 from foldline.api.elsewhere import of_failed, of_model
 from foldline.api.waits import poll_after_s, wait_body, with_doubts
+from foldline.artifacts.links import token_for
 from foldline.artifacts.models import Artifact
 from foldline.artifacts.services import Stored
 from foldline.catalog.selectors import LiveModel
@@ -143,15 +144,20 @@ def result_body(job: Job) -> Body:
     }
 
 
-def artifact_body(artifact: Artifact | Stored) -> Body:
+def artifact_body(artifact: Artifact | Stored, *, tenant_id: UUID) -> Body:
     here = f"/v1/artifacts/{artifact.id}"
+    token = token_for(artifact.id, tenant_id=tenant_id)
     return {
         "id": artifact.id,
         "name": artifact.name,
         "media_type": artifact.media_type,
         "size": artifact.size,
         "sha256": artifact.sha256,
-        "urls": {"self": here, "content": f"{here}/content"},
+        "urls": {
+            "self": here,
+            "content": f"{here}/content",
+            "download": f"/v1/downloads/{token}",
+        },
     }
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from django.urls import URLPattern, URLResolver, path
 
-from foldline.api.views.artifacts import ArtifactView, ContentView, UploadView
+from foldline.api.views.artifacts import ArtifactView, ContentView, DownloadView, UploadView
 from foldline.api.views.batches import BatchesView, BatchView, CancelBatchView
 from foldline.api.views.calibration import CalibrationView
 from foldline.api.views.document import DocumentView
@@ -57,6 +57,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
         RedeliverView.as_view(),
         name="redeliver",
     ),
+    path("downloads/<str:token>", DownloadView.as_view(), name="download"),
     path("usage", UsageView.as_view(), name="usage"),
     path("calibration", CalibrationView.as_view(), name="calibration"),
     path("openapi.json", DocumentView.as_view(), name="openapi"),

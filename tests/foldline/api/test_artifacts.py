@@ -12,6 +12,7 @@ from pytest_django import Settings
 from foldline.api.answers import Artifact
 from foldline.artifacts import storage
 from foldline.artifacts.models import Artifact as Row
+from foldline.tenants.models import Tenant
 
 pytestmark = pytest.mark.django_db
 BODY = b"ATOM      1  N   GLU A   1"
@@ -28,7 +29,9 @@ def test_a_file_is_uploaded_and_judged_by_its_content(api: Client) -> None:
     assert (shown.name, shown.size, shown.media_type) == ("a.pdb", len(BODY), "chemical/x-pdb")
     assert shown.sha256 == hashlib.sha256(BODY).hexdigest()
     assert answer.headers["Location"] == shown.urls.self
-    assert api.get(shown.urls.self).json() == answer.json()
+    again, told = api.get(shown.urls.self).json(), answer.json()
+    assert again.pop("urls")["self"] == told.pop("urls")["self"]
+    assert again == told
 
 
 def test_the_same_bytes_again_are_the_same_artifact(api: Client) -> None:
@@ -128,3 +131,39 @@ def test_bytes_that_are_gone_are_a_503(api: Client) -> None:
     storage.path_of(row.tenant_id, row.sha256).unlink()
     answer = api.get(url)
     assert (answer.status_code, answer.json()["code"]) == (503, "storage")
+
+
+class TestLinks:
+    def test_a_link_gives_the_file_without_a_key(self, api: Client, client: Client) -> None:
+        link = upload(api).json()["urls"]["download"]
+        answer: Any = client.get(link)
+        assert (answer.status_code, b"".join(answer.streaming_content)) == (200, BODY)
+        assert answer.headers["Content-Disposition"].startswith("attachment")
+        assert client.head(link).headers["Content-Length"] == str(len(BODY))
+
+    def test_a_link_ends_after_its_time(
+        self, api: Client, client: Client, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        link = upload(api).json()["urls"]["download"]
+        monkeypatch.setattr("foldline.artifacts.links.LINK_S", -1)
+        answer = client.get(link)
+        assert (answer.status_code, answer.json()["code"]) == (410, "link_expired")
+
+    @pytest.mark.parametrize("cut", [slice(1, None), slice(-1), slice(0)])
+    def test_a_forged_link_is_as_unknown_as_any(
+        self, api: Client, client: Client, cut: slice
+    ) -> None:
+        head, _, token = upload(api).json()["urls"]["download"].rpartition("/")
+        answer = client.get(f"{head}/{token[cut]}x")
+        assert (answer.status_code, answer.json()["code"]) == (404, "artifact_not_found")
+
+    def test_a_link_ends_with_its_file_and_with_its_tenant(
+        self, api: Client, client: Client, tenant: Tenant
+    ) -> None:
+        link = upload(api).json()["urls"]["download"]
+        Tenant.objects.filter(pk=tenant.pk).update(active=False)
+        assert client.get(link).status_code == 404
+        Tenant.objects.filter(pk=tenant.pk).update(active=True)
+        assert client.head(link).status_code == 200
+        Row.objects.all().delete()
+        assert client.get(link).status_code == 404

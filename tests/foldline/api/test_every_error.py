@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from django.db import OperationalError
@@ -16,6 +17,7 @@ from django.test import Client
 from foldline.api.answers import Problem
 from foldline.api.openapi import document
 from foldline.api.outage import outage
+from foldline.artifacts.links import token_for
 from foldline.catalog.models import Revision
 from foldline.catalog.services import retire
 from foldline.errors import CATALOGUE
@@ -107,6 +109,8 @@ def conflict(asked: Asked) -> Iterator[Any]:
 def gone(asked: Asked) -> Iterator[Any]:
     retire(asked.toy)
     yield asked.ask()
+    asked.monkeypatch.setattr("foldline.artifacts.links.LINK_S", -1)
+    yield asked.ask(names={"token": token_for(uuid4(), tenant_id=asked.tenant.id)})
 
 
 def no_length(asked: Asked) -> Iterator[Any]:

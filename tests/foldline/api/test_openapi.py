@@ -116,6 +116,7 @@ def test_only_what_concerns_nobody_in_particular_is_public() -> None:
     assert {path for _, path, _ in OPERATIONS} - {path for _, path, _ in WITH_KEY} == {
         "/v1/openapi.json",
         "/v1/calibration",
+        "/v1/downloads/{token}",
         "/v1/errors",
         "/v1/errors/{code}",
     }

@@ -89,6 +89,7 @@ def there(house: House) -> Mapping[str, Sequence[str]]:
         "endpoint": [endpoint],
         "delivery": [delivery["id"]],
         "code": ["internal"],
+        "token": [uploaded["urls"]["download"].rpartition("/")[2]],
     }
 
 

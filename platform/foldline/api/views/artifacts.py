@@ -18,6 +18,7 @@ from foldline.api.openapi import FILE_NAME, describe
 from foldline.api.parsing import announced_bytes
 from foldline.api.views.base import ApiView, caller, identifier, query
 from foldline.artifacts import storage
+from foldline.artifacts.links import artifact_behind
 from foldline.artifacts.models import Artifact as ArtifactRow
 from foldline.artifacts.selectors import artifact_of
 from foldline.artifacts.services import store_upload
@@ -51,10 +52,9 @@ class UploadView(ApiView):
     )
     def post(self, request: Request) -> Response:
         name = query(request, "name").get("name", "upload")
-        stored = store_upload(
-            tenant_id=caller(request).tenant_id, chunks=_chunks(request._request), name=name
-        )
-        body = artifact_body(stored)
+        tenant_id = caller(request).tenant_id
+        stored = store_upload(tenant_id=tenant_id, chunks=_chunks(request._request), name=name)
+        body = artifact_body(stored, tenant_id=tenant_id)
         return Response(
             body,
             status=201 if stored.created else 200,
@@ -65,7 +65,8 @@ class UploadView(ApiView):
 class ArtifactView(ApiView):
     @describe("Show a file's name, size and hash", {200: Artifact}, errors=(404,))
     def get(self, request: Request, artifact: str) -> Response:
-        return Response(artifact_body(_artifact(request, artifact)))
+        found = _artifact(request, artifact)
+        return Response(artifact_body(found, tenant_id=found.tenant_id))
 
 
 class ContentView(ApiView):
@@ -76,20 +77,39 @@ class ContentView(ApiView):
         detail="The `ETag` is the file's SHA-256.",
     )
     def get(self, request: Request, artifact: str) -> HttpResponseBase:
-        found = _artifact(request, artifact)
-        headers: dict[str, Any] = {**_INERT, "ETag": f'"{found.sha256}"'}
-        if request.META.get("HTTP_IF_NONE_MATCH") == headers["ETag"]:
-            return HttpResponseNotModified(headers=headers)
-        if request.method == "HEAD":
-            headers["Content-Length"] = str(found.size)
-            return HttpResponse(content_type=found.media_type, headers=headers)
-        return FileResponse(
-            storage.open_bytes(found.tenant_id, found.sha256),
-            as_attachment=True,
-            filename=found.name,
-            content_type=found.media_type,
-            headers=headers,
-        )
+        return _content(request, _artifact(request, artifact))
+
+
+class DownloadView(ApiView):
+    authentication_classes = []
+    permission_classes = []
+
+    @describe(
+        "Download a file by a link",
+        {(200, "*/*"): OpenApiTypes.BINARY},
+        errors=(404, 410, 503),
+        detail="Where `urls.download` of a file points: no key is needed, and it ends after ten"
+        " minutes.",
+        public=True,
+    )
+    def get(self, request: Request, token: str) -> HttpResponseBase:
+        return _content(request, artifact_behind(token))
+
+
+def _content(request: Request, found: ArtifactRow) -> HttpResponseBase:
+    headers: dict[str, Any] = {**_INERT, "ETag": f'"{found.sha256}"'}
+    if request.META.get("HTTP_IF_NONE_MATCH") == headers["ETag"]:
+        return HttpResponseNotModified(headers=headers)
+    if request.method == "HEAD":
+        headers["Content-Length"] = str(found.size)
+        return HttpResponse(content_type=found.media_type, headers=headers)
+    return FileResponse(
+        storage.open_bytes(found.tenant_id, found.sha256),
+        as_attachment=True,
+        filename=found.name,
+        content_type=found.media_type,
+        headers=headers,
+    )
 
 
 def _artifact(request: Request, artifact: str) -> ArtifactRow:
