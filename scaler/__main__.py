@@ -7,9 +7,7 @@ Where they are is FOLDLINE_SCALER_TARGET: `local` (processes of this machine), `
 from __future__ import annotations
 
 import os
-import signal
 import sys
-import threading
 from contextlib import ExitStack
 
 import django
@@ -19,13 +17,12 @@ django.setup()
 
 from django.conf import settings  # noqa: E402 - Django is set up first
 
+from foldline.stopping import stop_event  # noqa: E402
 from scaler.wiring import CannotBegin, loop  # noqa: E402
 
 
 def main() -> int:
-    stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
+    stop = stop_event()
     with ExitStack() as closing:
         try:
             rounds = loop(settings.SCALER_TARGET, closing=closing)

@@ -42,7 +42,7 @@ case "$*" in
     *version_info\\[:2\\]*) echo {version} ;;
     *'sys.version_info < (3, 11)'*) exit {too_old} ;;
     *'import venv, ensurepip'*) exit {no_venv} ;;
-    *fcntl*) exec {real} "$@" ;;
+    *fcntl*) exec '{real}' "$@" ;;
     *'import pip'*) exit 0 ;;
     --version) echo Python {version} ;;
     '-m venv '*) mkdir -p "$3/bin" && cp "$0" "$3/bin/python" ;;

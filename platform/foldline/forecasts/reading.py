@@ -83,7 +83,8 @@ def _stored(revision_id: UUID, *, but: datetime) -> tuple[str, bytes] | None:
     from psycopg import Cursor
 
     connection.ensure_connection()
-    with Cursor(connection.connection) as binary:
+    # The driver's own cursor raises the driver's errors: a lost session must be Django's, too.
+    with connection.wrap_database_errors, Cursor(connection.connection) as binary:
         binary.execute(_STORED.format(document="document::text"), [revision_id, but], binary=True)
         return binary.fetchone()
 

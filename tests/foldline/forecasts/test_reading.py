@@ -1,12 +1,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
 import pytest
-from django.db import connection
+from django.db import OperationalError, connection
 from django.test.utils import CaptureQueriesContext
 
 from foldline.catalog.models import Revision
@@ -42,7 +42,7 @@ def test_without_a_forecast_nothing_is_claimed(make_job: MakeJob, revision: Revi
 def test_an_old_forecast_counts_as_none(make_job: MakeJob, walker: Walker) -> None:
     job = make_job()
     walker.walk()
-    assert told(job, later_s=29).position == 1
+    assert told(job, later_s=20).position == 1
     assert told(job, later_s=31) == UNKNOWN
 
 
@@ -181,3 +181,15 @@ def test_another_tenants_line_is_not_mine(
     assert at_submit == told(new).position
     assert told(new).reason is None
     assert Forecast.objects.count() == 1
+
+
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="a file has no session to lose")
+@pytest.mark.django_db(transaction=True)
+def test_a_session_that_was_lost_is_djangos_error_not_the_drivers(revision: Revision) -> None:
+    connection.ensure_connection()
+    connection.connection.close()
+    try:
+        with pytest.raises(OperationalError):
+            reading_of(revision.id, now=datetime.now(UTC))
+    finally:
+        connection.close()

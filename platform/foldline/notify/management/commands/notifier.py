@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import signal
-import threading
 from typing import Any
 
 from django.core.management.base import BaseCommand
 
 from foldline.notify.notifier import Notifier
+from foldline.stopping import stop_event
 
 
 class Command(BaseCommand):
     help = "Sends webhooks: the ends of jobs, to the endpoints of their tenants. Run one or more."
 
     def handle(self, **_options: Any) -> None:
-        stop = threading.Event()
-        for signum in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(signum, lambda *_: stop.set())
-        Notifier().run(stop)
+        Notifier().run(stop_event())
