@@ -10,17 +10,19 @@ import json
 import math
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
 
 from foldline.artifacts.selectors import stored_bytes
+from foldline.clock import day_of, midnight, next_month
 from foldline.errors import FoldlineError, QuotaExceeded, QuotaForbids
 from foldline.fresh import Fresh
 from foldline.scheduling.fairness import DEFAULT_ESTIMATE_GPU_S
 from foldline.tenants.quotas import Allowance, Limits
 
 MINUTE_S = 60
+DAY_S = 86_400
 PLACE_S = 5
 """Seconds after which asking for a place in the line again makes sense."""
 
@@ -164,28 +166,17 @@ def refusal(limit: Held, use: Use, *, model: str, free_at: datetime | None = Non
 
 def _until(name: str, now: datetime) -> datetime | None:
     """When the budget begins anew; None for what has no such time."""
+    today = day_of(now)
     if name == DAY:
-        return midnight(now) + timedelta(days=1)
-    return next_month(now) if name == MONTH else None
+        return midnight(today + timedelta(days=1))
+    return midnight(next_month(today)) if name == MONTH else None
 
 
 def _window_s(name: str, now: datetime) -> int | None:
     if name == MONTH:
-        return int((next_month(now) - first_of_month(now)).total_seconds())
-    return {REQUESTS: MINUTE_S, DAY: 86_400}.get(name)
-
-
-def midnight(now: datetime) -> datetime:
-    """The beginning of the day, in UTC."""
-    return now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-
-
-def first_of_month(now: datetime) -> datetime:
-    return midnight(now).replace(day=1)
-
-
-def next_month(now: datetime) -> datetime:
-    return (first_of_month(now) + timedelta(days=32)).replace(day=1)
+        today = day_of(now)
+        return (next_month(today) - today.replace(day=1)).days * DAY_S
+    return {REQUESTS: MINUTE_S, DAY: DAY_S}.get(name)
 
 
 def owes_ticket(limits: Limits, use: Use) -> bool:

@@ -107,7 +107,7 @@ def test_what_was_spent_is_of_the_day_and_of_its_month(write: Write, tenant: Ten
         ("2026-03-16T00:00", "a"),
     ):
         write(seconds=1, at=datetime.fromisoformat(at).replace(tzinfo=UTC), model=model)
-    told = spent(tenant.id, today=date(2026, 3, 15))
+    told = spent([tenant.id], today=date(2026, 3, 15))[tenant.id]
     assert (told.day, told.month) == ({"a": 1, "b": 1}, {"a": 2, "b": 1})
 
 
