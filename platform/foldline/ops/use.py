@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Count, F, Q
+from django.db.models import Count, Q
 
 from foldline.artifacts.selectors import stored_bytes
 from foldline.catalog.models import Model
@@ -81,19 +81,17 @@ def _line(model: Model | None, quota: Quota | None, used: Numbers) -> Line:
 
 
 def _used(tenant_id: UUID, *, now: datetime) -> dict[str, dict[str, Any]]:
-    """By model, as a submit would count it."""
-    by_model = {"name": F("model__name")}
-    open_jobs = Job.objects.filter(tenant_id=tenant_id, state__in=OPEN).values(**by_model)
-    last_minute = made_since(now - timedelta(seconds=MINUTE_S), now=now)
-    newest = last_minute.filter(tenant_id=tenant_id).values(**by_model)
+    """By model. Jobs are counted as a submit counts them, GPU-seconds as they were posted."""
+    open_jobs = Job.objects.filter(tenant_id=tenant_id, state__in=OPEN).values_list("model__name")
+    newest = made_since(now - timedelta(seconds=MINUTE_S), now=now).filter(tenant_id=tenant_id)
     used: dict[str, dict[str, Any]] = defaultdict(dict)
-    for row in open_jobs.annotate(
+    for name, waiting, running in open_jobs.annotate(
         waiting=Count("id", filter=Q(state=State.QUEUED)),
         running=Count("id", filter=Q(state=State.RUNNING)),
     ):
-        used[row["name"]] |= {WAITING: row["waiting"], RUNNING: row["running"]}
-    for row in newest.annotate(number=Count("id")):
-        used[row["name"]][REQUESTS] = row["number"]
+        used[name] |= {WAITING: waiting, RUNNING: running}
+    for name, number in newest.values_list("model__name").annotate(Count("id")):
+        used[name][REQUESTS] = number
     gpu_seconds = spent([tenant_id], today=day_of(now))[tenant_id]
     for limit, by_name in ((DAY, gpu_seconds.day), (MONTH, gpu_seconds.month)):
         for name, number in by_name.items():

@@ -22,6 +22,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+from foldline.scheduling.flows import flow_of
 from foldline.scheduling.tags import Tags
 
 Accounts = Mapping[str, Any]
@@ -61,7 +62,7 @@ class Head:
 
     @property
     def flow(self) -> str:
-        return f"{self.tenant_id}:{self.priority}"
+        return flow_of(self.tenant_id, self.priority)
 
     @property
     def charge_gpu_s(self) -> float:

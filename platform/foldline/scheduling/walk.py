@@ -32,6 +32,7 @@ from foldline.scheduling.fairness import (
     Head,
     Replay,
 )
+from foldline.scheduling.flows import class_of
 
 CLASSES = ("interactive", "batch")
 
@@ -64,10 +65,7 @@ class Walk:
     total_s: float
 
     def behind(self, flow: str) -> tuple[int, float]:
-        """(position, work ahead) of a new job of this flow, whether or not it has jobs waiting.
-
-        A flow nobody has heard of (say ":batch") stands where any newcomer would.
-        """
+        """(position, work ahead) of a new job of this flow, be it in line or a `stranger`."""
         position = self.replay.place(flow)
         if position == len(self.places):
             return position, self.total_s
@@ -122,7 +120,7 @@ def _future(
     flows = {
         flow: Flow(
             tag=replay.tags.start(flow),
-            step=typical_s / CLASS_WEIGHT.get(flow.rpartition(":")[2], 1.0),
+            step=typical_s / CLASS_WEIGHT.get(class_of(flow), 1.0),
             work_s=typical_s,
         )
         for flow in {flow for _, flow in came}

@@ -18,8 +18,9 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from foldline.clock import day_of
 from foldline.tenants import ledger_csv
-from foldline.tenants.ledger import Kind, cost_of, day_of, post
+from foldline.tenants.ledger import Kind, cost_of, post
 from foldline.tenants.ledger_csv import csv_rows
 from foldline.tenants.models import AuditEntry, DailyUse, LedgerLine, Tenant
 from foldline.tenants.usage import spent
