@@ -27,10 +27,10 @@ from foldline.jobs.limits import (
     REQUESTS,
     RUNNING,
     WAITING,
-    Held,
+    Limit,
     Pair,
     Use,
-    held,
+    limits_set,
     most,
     refusal,
 )
@@ -133,7 +133,9 @@ Shape = tuple[tuple[str, int], ...]
 
 
 def shape_of(limits: Limits) -> Shape:
-    return tuple((limit.name, limit.place) for limit in held(limits, names=(*COUNTED, RUNNING)))
+    return tuple(
+        (limit.name, limit.place) for limit in limits_set(limits, names=(*COUNTED, RUNNING))
+    )
 
 
 @cache
@@ -171,7 +173,9 @@ def room(shape: Shape) -> str:
 
 def bounds(limits: Limits, *, estimate_gpu_s: float | None) -> dict[str, float]:
     """How much may be used of each limit, so that one job more fits."""
-    return {f"{limit.name}_{limit.place}": most(limit, estimate_gpu_s) for limit in held(limits)}
+    return {
+        f"{limit.name}_{limit.place}": most(limit, estimate_gpu_s) for limit in limits_set(limits)
+    }
 
 
 _PLACES = Pair._fields
@@ -191,7 +195,9 @@ def _times(now: datetime) -> dict[str, Value]:
     }
 
 
-def refused(limit: Held, use: Use, *, tenant_id: UUID, model_id: UUID, model: str) -> QuotaExceeded:
+def refused(
+    limit: Limit, use: Use, *, tenant_id: UUID, model_id: UUID, model: str
+) -> QuotaExceeded:
     """What the caller is told of a limit that has no room."""
     free_at = None
     if limit.name == REQUESTS:
@@ -200,7 +206,7 @@ def refused(limit: Held, use: Use, *, tenant_id: UUID, model_id: UUID, model: st
     return refusal(limit, use, model=model, free_at=free_at)
 
 
-def _free_at(counted: QuerySet[Job], limit: Held, use: Use) -> datetime:
+def _free_at(counted: QuerySet[Job], limit: Limit, use: Use) -> datetime:
     """When so many requests are more than a minute old that one more fits."""
     too_many = int(use.of(limit)) - limit.allowed
     oldest = counted.order_by("created_at").values_list("created_at", flat=True)

@@ -18,7 +18,7 @@ from foldline.catalog.models import Model
 from foldline.clock import database_now, day_of
 from foldline.fresh import Fresh
 from foldline.jobs.blocked import Blocked
-from foldline.jobs.limits import DAY, MONTH, RUNNING, held, is_free
+from foldline.jobs.limits import DAY, MONTH, RUNNING, is_free, limits_set
 from foldline.jobs.models import Attempt, Job
 from foldline.jobs.states import State
 from foldline.scheduling.fairness import bend
@@ -101,12 +101,12 @@ def rooms_of_jobs(jobs: Iterable[Job], *, now: datetime) -> dict[tuple[UUID, UUI
 
 
 def _with_any(limits: Mapping[UUID, Limits], *names: str) -> list[UUID]:
-    return [tenant for tenant, each in limits.items() if any(held(each, names=names))]
+    return [tenant for tenant, each in limits.items() if any(limits_set(each, names=names))]
 
 
 def _within(room: Room, limits: Limits, running: Mapping[UUID, int], *, model_id: UUID) -> Room:
     used = (sum(running.values()), running.get(model_id, 0))
-    free = (limit.allowed - used[limit.place] for limit in held(limits, names=(RUNNING,)))
+    free = (limit.allowed - used[limit.place] for limit in limits_set(limits, names=(RUNNING,)))
     places = max(0, min(free))
     return replace(room, places=places, held_by=None if places else Blocked.RUNNING_LIMIT)
 
@@ -114,7 +114,7 @@ def _within(room: Room, limits: Limits, running: Mapping[UUID, int], *, model_id
 def _is_used_up(limits: Limits, used: _Used, *, model_id: UUID, model: str) -> bool:
     return any(
         used.of(limit.name, limit.place, model_id=model_id, model=model) >= limit.allowed
-        for limit in held(limits, names=(DAY, MONTH))
+        for limit in limits_set(limits, names=(DAY, MONTH))
     )
 
 
