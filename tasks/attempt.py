@@ -149,7 +149,7 @@ class Attempt:
 
     def _durably(self, job: ClaimedJob, record: Callable[[ClaimedJob], Outcome]) -> Outcome:
         """Record, and keep trying while the database is away: the work is done and paid for."""
-        give_up = time.monotonic() + COMMIT_PATIENCE_S
+        patience_ends = time.monotonic() + COMMIT_PATIENCE_S
         pause = 0.2
         while True:
             try:
@@ -162,7 +162,7 @@ class Attempt:
                 return self._lost(job)
             except DatabaseError as error:
                 connection.close()
-                if time.monotonic() > give_up:
+                if time.monotonic() > patience_ends:
                     raise
                 log.warning("result not recorded yet", extra={"reason": str(error)})
                 time.sleep(pause)
