@@ -125,8 +125,8 @@ def _tails(queue: QueueState, line: Line, walked: Walk, *, each_gpu_s: float) ->
     tails = {}
     for flow, weight in {**new, **asleep, **weights}.items():
         step = each_gpu_s / (weight * CLASS_WEIGHT.get(class_of(flow), 1.0))
-        position = walked.replay.place(flow)
-        further = walked.replay.place(flow, beyond=AHEAD * step) - position
+        position = walked.schedule.place(flow)
+        further = walked.schedule.place(flow, beyond=AHEAD * step) - position
         tails[flow.removeprefix(":")] = Tail(
             waiting=len(line.flows.get(flow, ())),
             position=position + 1,
