@@ -14,7 +14,7 @@ from foldline.errors import BatchNotFound, JobNotFound
 from foldline.fleet.services import workers_by_state
 from foldline.jobs.blocked import Blocked, Facts, blocked_reason
 from foldline.jobs.breaker import read
-from foldline.jobs.models import Batch, Job, JobArtifact, QueueState
+from foldline.jobs.models import Batch, Job, QueueState
 from foldline.jobs.rooms import rooms_of_jobs
 from foldline.jobs.states import State
 
@@ -130,12 +130,6 @@ def run_of_call(*, tenant_id: UUID, fingerprint: str) -> Job | None:
     shared = _jobs(tenant_id).filter(fingerprint=fingerprint, shared=True)
     runs = shared.filter(state__in=[State.QUEUED, State.RUNNING, State.SUCCEEDED])
     return runs.exclude(cancel_requested=True).first()
-
-
-def outputs_of(job: Job) -> Sequence[JobArtifact]:
-    """The files a job made, with their artifacts."""
-    links = JobArtifact.objects.filter(job=job, role=JobArtifact.Role.OUTPUT)
-    return list(links.select_related("artifact").order_by("name"))
 
 
 def _jobs(tenant_id: UUID) -> QuerySet[Job]:
