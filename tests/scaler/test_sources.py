@@ -308,7 +308,7 @@ def test_announced_calls_that_cannot_be_read_hold_nothing_up(
     def fails(**_: Any) -> None:
         raise DatabaseError("a statement was cancelled")
 
-    monkeypatch.setattr("scaler.sources.hints", fails)
+    monkeypatch.setattr("scaler.facts.hints", fails)
     make_job()
     look = sources.look()
     assert demand_of(look, "dock@r1").hint is None
