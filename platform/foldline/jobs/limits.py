@@ -76,7 +76,7 @@ class Use:
 
 
 def limits_set(limits: Limits, *, names: Collection[str] = COUNTED) -> Iterator[Limit]:
-    """Those of the limits that are set."""
+    """Those that are set, over all models and of the one that is called."""
     for name in names:
         for place, allowance in enumerate((limits.whole, limits.model)):
             if (allowed := getattr(allowance, name)) is not None:
