@@ -14,7 +14,7 @@ from foldline.catalog.models import Revision
 from foldline.clock import database_now
 from foldline.fleet.models import MOST_WORKERS, ModelPolicy
 from foldline.fleet.policies import wish
-from foldline.forecasts.walk import Walker
+from foldline.forecasts.walker import Walker
 from foldline.jobs import demand, pauses, services
 from foldline.jobs.breaker import FAILED_STARTS
 from foldline.jobs.models import Job, QueueState

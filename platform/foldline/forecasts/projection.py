@@ -1,4 +1,4 @@
-"""What one look at a revision's line, workers and past shows: its outlook."""
+"""What follows from a revision's line, workers and past: its outlook."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ AHEAD = 8  # jobs over which the distance between two of a flow is taken
 STOPPED = (Blocked.PAUSED, Blocked.CRASH_LOOPING)
 
 
-def look(
+def project(
     revision: Revision,
     queue: QueueState,
     line: Line,
