@@ -17,7 +17,7 @@ from foldline.catalog.selectors import names_of_models
 from foldline.clock import midnight, next_month
 from foldline.tenants.ledger import SAVED, Kind
 from foldline.tenants.quotas import Allowance, Quotas
-from foldline.tenants.usage import Amount, Group, Report, Session, Spent
+from foldline.tenants.usage import Amount, Group, Session, Spent, UsageReport
 
 Body = dict[str, Any]
 
@@ -56,7 +56,9 @@ def _day(name: str, text: str) -> date:
     return day
 
 
-def usage_body(report: Report, days: Period, *, quotas: Quotas, spent: Spent, today: date) -> Body:
+def usage_body(
+    report: UsageReport, days: Period, *, quotas: Quotas, spent: Spent, today: date
+) -> Body:
     whole = report.whole
     return {
         "from": days.first,

@@ -19,7 +19,7 @@ from foldline.jobs.breaker import read
 from foldline.jobs.models import Priority, QueueState
 from foldline.scheduling.estimate import ServiceTimes
 from foldline.scheduling.fairness import CLASS_WEIGHT, DEFAULT_ESTIMATE_GPU_S
-from foldline.scheduling.flows import class_of, stranger
+from foldline.scheduling.flows import class_of, unknown_flow
 from foldline.scheduling.tags import Tags
 from foldline.scheduling.walk import Walk, walk
 
@@ -121,7 +121,7 @@ def _tails(queue: QueueState, line: Line, walked: Walk, *, each_gpu_s: float) ->
     tags = Tags(queue.accounts)
     weights = {flow: heads[0].weight for flow, heads in line.flows.items()}
     asleep = {flow: 1.0 for flow in (*tags.awake, *tags.asleep) if flow not in line.held}
-    new = {stranger(priority): 1.0 for priority in Priority.values}
+    new = {unknown_flow(priority): 1.0 for priority in Priority.values}
     tails = {}
     for flow, weight in {**new, **asleep, **weights}.items():
         step = each_gpu_s / (weight * CLASS_WEIGHT.get(class_of(flow), 1.0))

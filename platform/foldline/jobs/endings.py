@@ -27,7 +27,7 @@ from foldline.jobs.states import State
 Json = Mapping[str, Any]
 
 
-def decide(fence: Fence, code: str) -> Verdict:
+def verdict_on(fence: Fence, code: str) -> Verdict:
     """What follows when this attempt ends with `code`, given how those before it ended."""
     earlier = Attempt.objects.filter(
         job_id=fence.job_id, number__lt=fence.attempt, outcome__in=like(code)

@@ -19,7 +19,7 @@ from foldline.jobs import news, pauses, tickets
 from foldline.jobs.admission import Submission, Submitted, admit, counted, refuse_exceeded, replay
 from foldline.jobs.bill import attempt_of, close_attempt, post_saved
 from foldline.jobs.claims import ClaimedJob, Fence, Fenced, Usage, claimed
-from foldline.jobs.endings import decide, end_attempt, owe_ticket, promote, settle_followers
+from foldline.jobs.endings import end_attempt, owe_ticket, promote, settle_followers, verdict_on
 from foldline.jobs.events import record
 from foldline.jobs.failing import note_success, refuse_repeated
 from foldline.jobs.freed import place_freed
@@ -214,7 +214,7 @@ def fail(fence: Fence, *, error: Json, usage: Usage | None = None) -> State:
     """
     with transaction.atomic():
         now = database_now()
-        decision = decide(fence, str(error["code"]))
+        decision = verdict_on(fence, str(error["code"]))
         outcome = end_attempt(_held(fence), error, decision, now=now)
         if outcome is None:
             raise Fenced
@@ -292,7 +292,7 @@ def lose(fence: Fence, *, now: datetime) -> State | None:
     """Take a job whose lease has passed from its worker; None when the lease still holds."""
     error = job_error("worker_lost")
     with transaction.atomic():
-        decision = decide(fence, "worker_lost")
+        decision = verdict_on(fence, "worker_lost")
         late = _held(fence).filter(lease_until__lt=now)
         outcome = end_attempt(late, error, decision, now=now)
         if outcome is not None:

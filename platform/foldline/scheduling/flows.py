@@ -10,7 +10,7 @@ def flow_of(tenant_id: UUID, priority: str) -> str:
     return f"{tenant_id}:{priority}"
 
 
-def stranger(priority: str) -> str:
+def unknown_flow(priority: str) -> str:
     """The flow of a tenant that nobody has heard of: it stands where any newcomer would."""
     return f":{priority}"
 

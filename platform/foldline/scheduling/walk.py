@@ -65,7 +65,7 @@ class Walk:
     total_s: float
 
     def behind(self, flow: str) -> tuple[int, float]:
-        """(position, work ahead) of a new job of this flow, be it in line or a `stranger`."""
+        """(position, work ahead) of a new job of this flow, be it in line or an `unknown_flow`."""
         position = self.schedule.place(flow)
         if position == len(self.places):
             return position, self.total_s

@@ -65,7 +65,7 @@ class Session:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Report:
+class UsageReport:
     """A tenant's use in some days: by model, and by session, those that used most first."""
 
     models: Sequence[Group]
@@ -91,7 +91,7 @@ def usage_report(
     last: date,
     session: str | None = None,
     model: str | None = None,
-) -> Report:
+) -> UsageReport:
     """A tenant's lines from the day `first` to the day `last`, both whole (UTC). Two queries."""
     lines = within(LedgerLine.objects.filter(tenant_id=tenant_id), first=first, last=last)
     if session is not None:
@@ -100,7 +100,7 @@ def usage_report(
         lines = lines.filter(model=model)
     models = _by_model(lines)
     sessions = _by_session(lines)
-    report = Report(models=models, sessions=sessions, other_sessions=_NOTHING)
+    report = UsageReport(models=models, sessions=sessions, other_sessions=_NOTHING)
     return replace(report, other_sessions=_rest(report.whole, sessions))
 
 
