@@ -19,7 +19,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from benchmarks.figures import figure, publish
+from benchmarks.both_databases import on_both
+from benchmarks.figures import figure
 
 JOBS = 2_000
 WARM_UP = 200
@@ -32,17 +33,10 @@ MOST_OF_BATCH = 0.25
 
 
 def main() -> None:
-    batch = "--batch" in sys.argv
-    if "--here" in sys.argv:
-        for each in measure_batches() if batch else measure():
-            print(json.dumps(each))
-        return
-    from benchmarks.both_databases import measured
-
-    if batch:
-        publish("accept_batch", measured("benchmarks.accept", "--batch"))
+    if "--batch" in sys.argv:
+        on_both("accept_batch", measure_batches, "--batch", module="accept")
     else:
-        publish("accept", measured("benchmarks.accept"))
+        on_both("accept", measure)
 
 
 def measure() -> list[dict[str, Any]]:

@@ -11,34 +11,30 @@ there. Times are a fifteenth of the real ones; `--full` takes the real ones.
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import httpx
 
-from benchmarks.figures import figure, publish
+from benchmarks.both_databases import on_both
+from benchmarks.figures import figure
+from benchmarks.patience import wait_until
 
 SCALE = 15
 TOOL_S, WAIT_S = 60.0, 50
 LOAD_S, JOB_S = 20.0, 200.0
 MOST_REQUESTS = 12
-PATIENCE_S = 90.0
 
 
 def main() -> None:
     scale = 1 if "--full" in sys.argv else SCALE
-    if "--here" in sys.argv:
-        for each in measure(scale):
-            print(json.dumps(each))
-        return
-    from benchmarks.both_databases import measured
-
-    publish("agent_loop", measured("benchmarks.agent_loop", *(["--full"] if scale == 1 else [])))
+    full = ["--full"] if scale == 1 else []
+    on_both("agent_loop", partial(measure, scale), *full)
 
 
 def measure(scale: int) -> list[dict[str, Any]]:
@@ -61,7 +57,7 @@ def measure(scale: int) -> list[dict[str, Any]]:
                     FOLDLINE_TEST_LOAD_SECONDS=str(LOAD_S / scale),
                 )
             )
-        _wait(_has_decided)
+        wait_until(_has_decided)
         assert not _workers(), "the model is not cold"
         began = time.monotonic()
         agent = Agent(url=f"http://127.0.0.1:{stage.PORT}", key=key, scale=scale)
@@ -146,13 +142,6 @@ def _workers() -> int:
     from foldline.fleet.models import Worker
 
     return Worker.objects.exclude(state="gone").count()
-
-
-def _wait(true: Callable[[], object]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not true():
-        assert time.monotonic() < deadline, "it never came true"
-        time.sleep(0.005)
 
 
 if __name__ == "__main__":

@@ -10,14 +10,14 @@ import json
 import os
 import signal
 import statistics
-import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from uuid import uuid4
 
-from benchmarks.figures import figure, publish
+from benchmarks.both_databases import on_both
+from benchmarks.figures import figure
 
 AGENTS = 8
 SECONDS = 12.0
@@ -26,13 +26,7 @@ TARGET_MS = 500.0
 
 
 def main() -> None:
-    if "--here" in sys.argv:
-        for each in measure():
-            print(json.dumps(each))
-        return
-    from benchmarks.both_databases import measured
-
-    publish("broker_down", measured("benchmarks.broker_down"))
+    on_both("broker_down", measure)
 
 
 def measure() -> list[dict[str, Any]]:

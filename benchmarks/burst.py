@@ -10,7 +10,6 @@ there. It ends when all are answered.
 from __future__ import annotations
 
 import json
-import sys
 import threading
 import time
 from collections import Counter
@@ -20,7 +19,8 @@ from dataclasses import dataclass, field
 from http.client import HTTPConnection, HTTPException
 from typing import Any
 
-from benchmarks.figures import figure, publish
+from benchmarks.both_databases import on_both
+from benchmarks.figures import figure
 
 AGENTS, OF_AGENT, TENANTS = 333, 30, 10
 PROCESSES = 2
@@ -30,13 +30,7 @@ TIMEOUT_S, TRIES = 60, 5
 
 
 def main() -> None:
-    if "--here" in sys.argv:
-        for each in measure():
-            print(json.dumps(each))
-        return
-    from benchmarks.both_databases import measured
-
-    publish("burst", measured("benchmarks.burst"))
+    on_both("burst", measure)
 
 
 @dataclass(kw_only=True)

@@ -16,30 +16,24 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from benchmarks.both_databases import on_both
 from benchmarks.chaos.history import History
-from benchmarks.figures import figure, publish
+from benchmarks.figures import figure
+from benchmarks.patience import PATIENCE_S, wait_until
 
 ALONE, LAPS = 5, 4
 TARGET_S = 2.0
-PATIENCE_S = 90.0
 LONG_JOBS, LONG_S = 6, 4.0
 PLACES = 2
 NEXT_LAPS, BEFORE_S = 3, 6.0
 
 
 def main() -> None:
-    if "--here" in sys.argv:
-        for each in measure():
-            print(json.dumps(each))
-        return
-    from benchmarks.both_databases import measured
-
-    publish("cold", measured("benchmarks.cold"))
+    on_both("cold", measure)
 
 
 def measure() -> list[dict[str, Any]]:
@@ -68,7 +62,7 @@ def measure() -> list[dict[str, Any]]:
                     FOLDLINE_LOCAL_WORKERS=str(PLACES),
                 )
             )
-        _wait(_has_decided)
+        wait_until(_has_decided)
         cold = [_cold_job(key) for _ in range(LAPS)]
         _order_to_zero_under_way(key)
         # In turns: nothing is left of one lap in the next.
@@ -136,7 +130,7 @@ def _spawn_to_ready() -> float:
     # As the scaler starts it here.
     command = [sys.executable, "-m", "benchmarks.chaos.witness", "tasks.worker", "sleepy"]
     worker = subprocess.Popen(command, stdout=sys.stderr)
-    _wait(lambda: _present("ready"))
+    wait_until(lambda: _present("ready"))
     took = time.perf_counter() - began
     worker.terminate()
     worker.wait(PATIENCE_S)
@@ -162,9 +156,9 @@ def _cold_job(key: str) -> float:
     """Seconds from the submit until the result, of a job that found no worker."""
     from foldline.jobs.models import Job
 
-    _wait(lambda: not _present())
+    wait_until(lambda: not _present())
     job = _submit(key, seconds=0.0)
-    _wait(lambda: Job.objects.get(id=job).state == "succeeded")
+    wait_until(lambda: Job.objects.get(id=job).state == "succeeded")
     done = Job.objects.get(id=job)
     assert done.finished_at is not None
     return (done.finished_at - done.created_at).total_seconds()
@@ -178,15 +172,15 @@ def _order_to_zero_under_way(key: str) -> None:
 
     model = Model.objects.get(name="sleepy").pk
     pin(model, workers=PLACES)
-    _wait(lambda: _present("ready", "busy") == PLACES)
+    wait_until(lambda: _present("ready", "busy") == PLACES)
     for _ in range(LONG_JOBS):
         _submit(key, seconds=LONG_S)
-    _wait(lambda: Job.objects.filter(state="running").count() == PLACES)
+    wait_until(lambda: Job.objects.filter(state="running").count() == PLACES)
     pin(model, workers=0)
-    _wait(lambda: not _present())
+    wait_until(lambda: not _present())
     pin(model, workers=None)
-    _wait(lambda: not Job.objects.filter(state__in=("queued", "running")).exists())
-    _wait(lambda: not _present())
+    wait_until(lambda: not Job.objects.filter(state__in=("queued", "running")).exists())
+    wait_until(lambda: not _present())
 
 
 def _call_after(key: str, *, announced: bool = True) -> float:
@@ -194,13 +188,13 @@ def _call_after(key: str, *, announced: bool = True) -> float:
     ended that announced it, or not."""
     from foldline.jobs.models import Job
 
-    _wait(lambda: not _present())
+    wait_until(lambda: not _present())
     first = _submit(key, seconds=BEFORE_S)
     if announced:
         Job.objects.filter(id=first).update(next_models=["dice"])
-    _wait(lambda: Job.objects.get(id=first).state == "succeeded")
+    wait_until(lambda: Job.objects.get(id=first).state == "succeeded")
     second = _submit(key, model="dice", dice=1)
-    _wait(lambda: Job.objects.get(id=second).state == "succeeded")
+    wait_until(lambda: Job.objects.get(id=second).state == "succeeded")
     done = Job.objects.get(id=second)
     assert done.finished_at is not None
     _forget_warmth()
@@ -215,7 +209,7 @@ def _forget_warmth() -> None:
     models = list(Model.objects.filter(name__in=("sleepy", "dice")))
     for model in models:
         pin(model.pk, workers=0)
-    _wait(lambda: not _present())
+    wait_until(lambda: not _present())
     for model in models:
         pin(model.pk, workers=None)
 
@@ -246,13 +240,6 @@ def _present(*states: str) -> int:
 
     workers = Worker.objects.exclude(state="gone")
     return (workers.filter(state__in=states) if states else workers).count()
-
-
-def _wait(true: Callable[[], object]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not true():
-        assert time.monotonic() < deadline, "it never came true"
-        time.sleep(0.005)
 
 
 if __name__ == "__main__":

@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import gc
 import itertools
-import json
-import sys
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from benchmarks.figures import figure, publish
+from benchmarks.both_databases import on_both
+from benchmarks.figures import figure
 
 DEPTHS = (0, 100, 1_000, 10_000, 100_000)
 ASKED = 10_000
@@ -27,13 +26,7 @@ PAST_JOBS = 300
 
 
 def main() -> None:
-    if "--here" in sys.argv:
-        for each in measure():
-            print(json.dumps(each))
-        return
-    from benchmarks.both_databases import measured
-
-    publish("depth", measured("benchmarks.depth"))
+    on_both("depth", measure)
 
 
 def measure() -> list[dict[str, Any]]:

@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from benchmarks.figures import figure, publish
+from benchmarks.both_databases import on_both
+from benchmarks.figures import figure
 
 PAIRS = 200
 TARGET = 4.0
@@ -23,13 +24,7 @@ POLL_S = 0.001
 
 
 def main() -> None:
-    if "--here" in sys.argv:
-        for each in measure():
-            print(json.dumps(each))
-        return
-    from benchmarks.both_databases import measured
-
-    publish("roundtrip", measured("benchmarks.roundtrip"))
+    on_both("roundtrip", measure)
 
 
 def measure() -> list[dict[str, Any]]:

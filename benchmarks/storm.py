@@ -8,7 +8,6 @@ control, equal calls of a generator without a seed, each of which must run.
 from __future__ import annotations
 
 import json
-import sys
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +15,8 @@ from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
-from benchmarks.figures import figure, publish
+from benchmarks.both_databases import on_both
+from benchmarks.figures import figure
 
 CALLS = 30
 RETRIES = 5
@@ -27,13 +27,7 @@ Call = tuple[dict[str, Any], dict[str, str]]
 
 
 def main() -> None:
-    if "--here" in sys.argv:
-        for each in measure():
-            print(json.dumps(each))
-        return
-    from benchmarks.both_databases import measured
-
-    publish("storm", measured("benchmarks.storm"))
+    on_both("storm", measure)
 
 
 def measure() -> list[dict[str, Any]]:

@@ -134,13 +134,6 @@ class Batches(Protocol):
 
 
 @runtime_checkable
-class Unloads(Protocol):
-    """Optional: give memory back before the process ends."""
-
-    def unload(self) -> None: ...
-
-
-@runtime_checkable
 class Degrades(Protocol):
     """Optional: a smaller way to run the same job after it ran out of memory."""
 
@@ -159,15 +152,6 @@ class Preflights(Protocol):
 
     def preflight(self, inputs: Inputs) -> tuple[Inputs, Sequence[str]]:
         """Normalised inputs and warnings; raises `InvalidInput`."""
-        ...
-
-
-@runtime_checkable
-class Estimates(Protocol):
-    """Optional: predict the work of a job from its inputs alone."""
-
-    def estimate(self, inputs: Inputs) -> float:
-        """Seconds on the reference device; used for order and ETA until measured."""
         ...
 
 

@@ -8,36 +8,29 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from uuid import UUID
 
 from django.db import DatabaseError
 
 from foldline.clock import database_now
-from foldline.fleet.peaks import Peak, peaks_of
-from foldline.fleet.policies import Wish, wishes
-from foldline.fleet.selectors import Present, present
+from foldline.fleet.policies import Wish
 from foldline.fleet.weights_ahead import wrong_weights
-from foldline.forecasts.hints import Hint, hints
-from foldline.forecasts.work import Work, work_of
 from foldline.jobs import demand, pauses, tickets
-from foldline.jobs.demand import Run, Served
+from foldline.jobs.demand import Served
 from foldline.jobs.line import Startable
 from foldline.jobs.tickets import BrokerUnavailable
 from scaler.brain import views
 from scaler.brain.policy import Floor, Policy
-from scaler.brain.views import Demand, Observation, State, Unread, Worker
+from scaler.brain.views import Demand, Observation, Unread
+from scaler.facts import Facts, read_facts
 from scaler.pieces import Piece, piece_of, start_s
-from scaler.targets import base
 from scaler.targets.base import Flavour, Problem, Seen, Target, Unseen
+from scaler.workers import SPAWN_S, Workers
 
 log = logging.getLogger(__name__)
-
-SPAWN_S = 2.0
-"""From the order until a worker begins to load: the interpreter and its imports."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,26 +62,10 @@ class Look:
     """By the names of workers: the node, and the seconds before their processes ran."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Facts:
-    """What the database says, the same for all models."""
-
-    now: datetime
-    served: Sequence[Served]
-    rows: Mapping[str, Present]
-    runs: Mapping[str, Run]
-    arrived: Mapping[UUID, int]
-    wishes: Mapping[UUID, Wish]
-    peaks: Mapping[UUID, Peak]
-    work: Mapping[str, Work] = field(default_factory=dict)
-    hints: Mapping[str, Hint] = field(default_factory=dict)
-    """By the names of models."""
-
-
 class Sources:
-    """Looks again and again. It remembers since when each worker does what it does, and when
-    the last look was. `flavour`: how cards are handed out here. `haste`: how many times more a
-    second of waiting is worth here than the admin's number says."""
+    """Looks again and again, and remembers when it did last. `flavour`: how cards are handed out
+    here. `haste`: how many times more a second of waiting is worth here than the admin's number
+    says."""
 
     def __init__(
         self,
@@ -98,18 +75,18 @@ class Sources:
         haste: float = 1.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._target, self._clock = target, clock
+        self._target, self._workers = target, Workers(clock=clock)
         self._flavour, self._haste = flavour, haste
-        self._since: dict[str, tuple[str, float]] = {}
         self._looked_at: datetime | None = None
 
     def look(self, *, cramped: frozenset[str] = frozenset()) -> Look:
         """Raises DatabaseError: without the database nothing is known, and nothing is done.
         `cramped`: the revisions whose worker, ordered in the last round, found no room."""
         seen, unseen = self._see()
-        facts = self._facts()
+        facts = read_facts(since=self._looked_at)
+        self._looked_at = facts.now
         lines = {each.name: _line(each, seen=seen, now=facts.now) for each in facts.served}
-        workers = self._workers(seen, facts)
+        workers = self._workers.look(seen, facts)
         pieces = {each.name: self._piece(each, facts) for each in facts.served}
         return Look(
             at=facts.now,
@@ -154,25 +131,6 @@ class Sources:
         except Unseen as error:
             return Seen(), Unread(why=str(error))
 
-    def _facts(self) -> Facts:
-        now = database_now()
-        served = demand.served()
-        rows = present()
-        since, self._looked_at = self._looked_at, now
-        return Facts(
-            now=now,
-            served=served,
-            # A pod is named as its host; a process by where it runs.
-            rows={row.node: row for row in rows} | {row.process: row for row in rows},
-            runs=demand.runs(),
-            # A clock that was set back shows no arrivals, not all of them.
-            arrived=demand.arrivals(since=since, now=now) if since else {},
-            wishes=wishes([each.model_id for each in served]),
-            peaks=peaks_of([each.revision_id for each in served]),
-            work={each.name: work_of(each.revision_id, lane=each.lane, now=now) for each in served},
-            hints=_hints(now),
-        )
-
     def _piece(self, served: Served, facts: Facts) -> Piece:
         return piece_of(
             facts.peaks[served.revision_id],
@@ -193,48 +151,6 @@ class Sources:
             max_workers=wish.most,
             floor=Floor(workers=wish.right, after_s=wish.floor_after_s, step_s=wish.floor_step_s),
         )
-
-    def _workers(self, seen: Seen, facts: Facts) -> tuple[Worker, ...]:
-        now = self._clock()
-        known, self._since = self._since, {}
-        found = []
-        for each in seen.workers:
-            if not each.holds:
-                continue
-            row = facts.rows.get(each.name)
-            run = facts.runs.get(row.name) if row else None
-            state = _state(each, row, run)
-            doing = f"{state} {run.began}" if run else state
-            before = known.get(each.name)
-            since = before[1] if before and before[0] == doing else now
-            self._since[each.name] = doing, since
-            found.append(
-                Worker(
-                    name=each.name,
-                    model=each.revision,
-                    card=each.cards[0] if each.cards else "",
-                    share=each.share,
-                    state=state,
-                    for_s=now - since,
-                    left_s=_left_s(each, run, facts, state=state, for_s=now - since),
-                )
-            )
-        return tuple(self._served_between(found, facts, now=now))
-
-    def _served_between(
-        self, workers: Sequence[Worker], facts: Facts, *, now: float
-    ) -> Sequence[Worker]:
-        """Jobs that came and went between two looks were served by those idle the shortest:
-        their idle time begins anew, though nobody saw them at work."""
-        came = defaultdict(int, {s.name: facts.arrived.get(s.revision_id, 0) for s in facts.served})
-        order = sorted(workers, key=lambda each: each.for_s)
-        renewed = set()
-        for each in order:
-            if each.state == "idle" and came[each.model] > 0:
-                came[each.model] -= 1
-                self._since[each.name] = "idle", now
-                renewed.add(each.name)
-        return [replace(each, for_s=0.0) if each.name in renewed else each for each in workers]
 
 
 def _share(seen: Seen, served: Served, piece: Piece) -> float:
@@ -284,15 +200,6 @@ def _demand(served: Served, line: Startable | Unread, facts: Facts) -> Demand | 
     )
 
 
-def _hints(now: datetime) -> Mapping[str, Hint]:
-    try:
-        return hints(now=now)
-    except DatabaseError as error:
-        # Whoever is warm stays a while without; all else goes on.
-        log.warning("announced calls not read", extra={"reason": str(error)})
-        return {}
-
-
 def _hint(served: Served, facts: Facts) -> views.Hint | None:
     """What is announced of the revision that a coming call would be bound to. None for a model
     that is paused or crashes."""
@@ -300,36 +207,6 @@ def _hint(served: Served, facts: Facts) -> views.Hint | None:
     if hint is None or pauses.may_serve(served.revision_id, now=facts.now) is not None:
         return None
     return views.Hint(running=hint.running, queued=hint.queued, in_s=hint.in_s)
-
-
-def _state(worker: base.Worker, row: Present | None, run: Run | None) -> State:
-    """What a worker does: the target knows whether it lives and leaves, its row what it does."""
-    if worker.phase == "ending":
-        return "draining"
-    if run is not None:
-        return "busy"
-    if row is None:
-        # Whoever serves and says nothing of itself is taken to be at work.
-        return "loading" if worker.phase in ("pending", "loading") else "busy"
-    if row.state in ("starting", "loading"):
-        return "loading"
-    # With a ticket in its hand it is about to claim.
-    return "idle" if row.state == "ready" and not row.ticket else "busy"
-
-
-def _left_s(
-    worker: base.Worker, run: Run | None, facts: Facts, *, state: State, for_s: float
-) -> float:
-    work = facts.work.get(worker.revision)
-    if work is None:
-        return 0.0
-    if run is not None:
-        elapsed_s = max(0.0, (facts.now - run.began).total_seconds())
-        return work.left_s(size=run.size, elapsed_s=elapsed_s)
-    if state == "loading":
-        served = next(each for each in facts.served if each.name == worker.revision)
-        return max(0.5, SPAWN_S + work.cold_s(load_timeout_s=served.load_timeout_s) - for_s)
-    return 0.0
 
 
 def _running(facts: Facts) -> Mapping[str, int]:

@@ -149,7 +149,7 @@ class Attempt:
 
     def _durably(self, job: ClaimedJob, record: Callable[[ClaimedJob], Outcome]) -> Outcome:
         """Record, and keep trying while the database is away: the work is done and paid for."""
-        give_up = time.monotonic() + COMMIT_PATIENCE_S
+        patience_ends = time.monotonic() + COMMIT_PATIENCE_S
         pause = 0.2
         while True:
             try:
@@ -162,7 +162,7 @@ class Attempt:
                 return self._lost(job)
             except DatabaseError as error:
                 connection.close()
-                if time.monotonic() > give_up:
+                if time.monotonic() > patience_ends:
                     raise
                 log.warning("result not recorded yet", extra={"reason": str(error)})
                 time.sleep(pause)
@@ -245,19 +245,8 @@ def _with_files(value: Any, stored: Mapping[str, Stored]) -> Any:
     """The result with every `{"$file": name}` replaced by a reference to its artifact."""
     if isinstance(value, dict):
         if set(value) == {"$file"}:
-            return _reference(stored[value["$file"]], name=value["$file"])
+            return artifacts.reference(stored[value["$file"]], name=value["$file"])
         return {key: _with_files(item, stored) for key, item in value.items()}
     if isinstance(value, list):
         return [_with_files(item, stored) for item in value]
     return value
-
-
-def _reference(file: Stored, *, name: str) -> dict[str, Any]:
-    """How a result names a file; `artifact` can be the input of a next job."""
-    return {
-        "artifact": str(file.id),
-        "name": name,
-        "media_type": file.media_type,
-        "size": file.size,
-        "sha256": file.sha256,
-    }

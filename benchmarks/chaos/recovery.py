@@ -26,9 +26,8 @@ NEAR_S = 10.0
 
 @dataclass(frozen=True, kw_only=True)
 class Recovery:
-    """Seconds from the kill until the job was in line again, and until it ran again."""
+    """`claimed_s`: seconds from the kill until the job ran again."""
 
-    requeued_s: float
     claimed_s: float
     calm: bool
     """Nothing around was broken."""
@@ -77,7 +76,6 @@ def _recovery(evidence: Evidence, aimed: Event, settle_s: float) -> Iterator[Rec
         requeued, claimed = times
         calm = _calm(evidence, aimed["at"] - settle_s, claimed + 1)
         yield Recovery(
-            requeued_s=requeued - aimed["at"],
             claimed_s=claimed - aimed["at"],
             calm=calm,
             measured=calm and _idle(evidence, requeued) > _ahead(evidence, row, requeued),

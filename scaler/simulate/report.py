@@ -25,7 +25,6 @@ class Report:
     killed: int
     unfinished: int
     """Sessions that had not ended when the run was broken off."""
-    session_p95_min: float
     clairvoyant_ratio: float
 
 
@@ -33,7 +32,6 @@ def report(world: World) -> Report:
     """The run, judged."""
     waits = {model: _waits(tally) for model, tally in world.tallies.items()}
     every = [wait for each in waits.values() for wait in each]
-    took = [each.ended_s - each.session.at_s for each in world.sessions if each.ended_s is not None]
     return Report(
         card_hours=_hours(world, lambda tally: tally.alive_s),
         busy_hours=_hours(world, lambda tally: sum(end - start for start, end in tally.runs)),
@@ -42,8 +40,7 @@ def report(world: World) -> Report:
         p95_by_model_s={model: quantile(each, 0.95) for model, each in waits.items()},
         cold_starts=sum(tally.starts for tally in world.tallies.values()),
         killed=sum(tally.killed for tally in world.tallies.values()),
-        unfinished=len(world.sessions) - len(took),
-        session_p95_min=quantile(took, 0.95) / 60,
+        unfinished=sum(each.ended_s is None for each in world.sessions),
         clairvoyant_ratio=_ratio(world),
     )
 

@@ -14,7 +14,7 @@ from foldline.catalog.models import Revision
 from foldline.clock import database_now
 from foldline.fleet.models import MOST_WORKERS, ModelPolicy
 from foldline.fleet.policies import wish
-from foldline.forecasts.walk import Walker
+from foldline.forecasts.walker import Walker
 from foldline.jobs import demand, pauses, services
 from foldline.jobs.breaker import FAILED_STARTS
 from foldline.jobs.models import Job, QueueState
@@ -308,7 +308,7 @@ def test_announced_calls_that_cannot_be_read_hold_nothing_up(
     def fails(**_: Any) -> None:
         raise DatabaseError("a statement was cancelled")
 
-    monkeypatch.setattr("scaler.sources.hints", fails)
+    monkeypatch.setattr("scaler.facts.hints", fails)
     make_job()
     look = sources.look()
     assert demand_of(look, "dock@r1").hint is None

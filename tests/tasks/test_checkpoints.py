@@ -13,7 +13,7 @@ from pytest_django.fixtures import Settings
 from foldline.artifacts.services import store_upload
 from foldline.catalog.models import Revision
 from foldline.catalog.services import publish, sync
-from foldline.jobs import services
+from foldline.jobs import endings, services
 from foldline.jobs.models import Attempt, Job
 from foldline.jobs.sweeper import Sweeper
 from foldline.tenants.models import Tenant
@@ -97,7 +97,7 @@ def test_one_that_cannot_be_used_is_ignored_and_named(
     Job.objects.filter(id=job.id).update(state="queued", lease_until=None)
     spoil(kept(job), job, reason)
     with running_worker("stepper", log=tmp_path / "second.log"):
-        services.owe_ticket(job.id)
+        endings.owe_ticket(job.id)
         until(job, "succeeded")
     assert computed(job) == [1, 2, 3, 4]
     assert warnings_of(job) == [f"checkpoint_ignored {reason}"]

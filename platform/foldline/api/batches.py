@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, SkipValidation
 
 from foldline.api.envelope import (
     MOST_DEADLINE_S,
-    SESSION,
+    PRINTABLE,
     SubmitBody,
     checked,
     is_key,
@@ -78,7 +78,7 @@ class BatchBody(BaseModel):
         min_length=1, max_length=MOST_JOBS, description="Of any models."
     )
     priority: Literal["interactive", "batch"] = "interactive"
-    session: str = Field(default="", max_length=120, pattern=SESSION)
+    session: str = Field(default="", max_length=120, pattern=PRINTABLE)
     deadline_s: float | None = Field(default=None, gt=0, le=MOST_DEADLINE_S)
     start_within_s: float | None = Field(default=None, gt=0, le=MOST_DEADLINE_S)
     no_cache: bool = False

@@ -40,7 +40,7 @@ _SAID = {
 }
 
 
-SESSION = r"^[^\p{C}]*$"
+PRINTABLE = r"^[^\p{C}]*$"
 
 
 class SubmitBody(BaseModel):
@@ -81,7 +81,7 @@ class SubmitBody(BaseModel):
     session: str = Field(
         default="",
         max_length=120,
-        pattern=SESSION,
+        pattern=PRINTABLE,
         description="A name of your own that groups jobs.",
     )
     deadline_s: float | None = Field(

@@ -17,7 +17,7 @@ from foldline.api.preflight import preflighted
 from foldline.api.routing import route
 from foldline.artifacts.selectors import hashes_of
 from foldline.catalog.alternatives import shelf
-from foldline.catalog.fingerprint import digest, fingerprint
+from foldline.catalog.fingerprint import digest
 from foldline.catalog.selectors import LiveModel
 from foldline.errors import (
     FoldlineError,
@@ -172,15 +172,7 @@ def submission(
         normalized_input=normalized,
         seed=seed,
         seed_origin=origin,
-        fingerprint=fingerprint(
-            tenant_id=caller.tenant_id,
-            revision_id=model.revision_id,
-            weights_digest=model.weights_digest,
-            inputs=model.compiled.with_artifacts(
-                normalized, {str(artifact): sha256 for _, artifact, sha256 in files}
-            ),
-            seed=seed,
-        ),
+        fingerprint=model.fingerprint(normalized, files, tenant_id=caller.tenant_id, seed=seed),
         # Compared only where a key names the call.
         payload_digest=payload_digest(called or model.name, payload) if key else "",
         priority=body.priority,

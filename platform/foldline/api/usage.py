@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import date, timedelta
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
@@ -14,9 +14,10 @@ from django.conf import settings
 
 from foldline.api.views.base import wrong_parameter
 from foldline.catalog.selectors import names_of_models
+from foldline.clock import midnight, next_month
 from foldline.tenants.ledger import SAVED, Kind
 from foldline.tenants.quotas import Allowance, Quotas
-from foldline.tenants.usage import Amount, Group, Session, Spent, Use
+from foldline.tenants.usage import Amount, Group, Session, Spent, UsageReport
 
 Body = dict[str, Any]
 
@@ -55,8 +56,10 @@ def _day(name: str, text: str) -> date:
     return day
 
 
-def usage_body(use: Use, days: Period, *, quotas: Quotas, spent: Spent, today: date) -> Body:
-    whole = use.whole
+def usage_body(
+    report: UsageReport, days: Period, *, quotas: Quotas, spent: Spent, today: date
+) -> Body:
+    whole = report.whole
     return {
         "from": days.first,
         "to": days.last,
@@ -69,10 +72,10 @@ def usage_body(use: Use, days: Period, *, quotas: Quotas, spent: Spent, today: d
         "left": _left(quotas, spent, today=today),
         "models": [
             {"model": group.name, "used": _used(group), "saved": _amount(group.saved)}
-            for group in use.models
+            for group in report.models
         ],
-        "sessions": [{"session": each.name, **_session(each)} for each in use.sessions],
-        "other_sessions": _session(use.other_sessions),
+        "sessions": [{"session": each.name, **_session(each)} for each in report.sessions],
+        "other_sessions": _session(report.other_sessions),
     }
 
 
@@ -126,10 +129,11 @@ def _has_budget(quotas: Quotas, model_id: UUID) -> bool:
 def _budgets(allowance: Allowance, spent: Spent, *, names: str | None, today: date) -> Body:
     """Of a day and of a month; null where no budget is set. `names` None: over all models."""
     tomorrow = today + timedelta(days=1)
-    next_month = (today.replace(day=28) + timedelta(days=4)).replace(day=1)
     return {
         "day": _budget(allowance.gpu_seconds_day, _of(spent.day, names), until=tomorrow),
-        "month": _budget(allowance.gpu_seconds_month, _of(spent.month, names), until=next_month),
+        "month": _budget(
+            allowance.gpu_seconds_month, _of(spent.month, names), until=next_month(today)
+        ),
     }
 
 
@@ -144,5 +148,5 @@ def _budget(allowed: int | None, used: float, *, until: date) -> Body | None:
         "allowed": allowed,
         "used": _seconds(used),
         "left": _seconds(max(0.0, allowed - used)),
-        "until": datetime.combine(until, time(), tzinfo=UTC),
+        "until": midnight(until),
     }

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from foldline.api.envelope import PRINTABLE
 from foldline.notify.models import NOTE_CHARACTERS, URL_CHARACTERS, Delivery, WebhookEndpoint
 
 Body = dict[str, Any]
@@ -34,7 +35,7 @@ class EndpointBody(BaseModel):
         default=False,
         description="Hear of every job submitted from now on, not only of those that name it.",
     )
-    description: str = Field(default="", max_length=NOTE_CHARACTERS, pattern=r"^[^\p{C}]*$")
+    description: str = Field(default="", max_length=NOTE_CHARACTERS, pattern=PRINTABLE)
 
 
 def endpoint_body(endpoint: WebhookEndpoint) -> Body:

@@ -102,7 +102,8 @@ def materialise(*, tenant_id: UUID, sha256: str, target: Path) -> None:
 
 
 def reference(stored: Stored, *, name: str) -> dict[str, str | int]:
-    """How a result refers to a file; `name` is what this job calls it."""
+    """How a result refers to a file; `name` is what this job calls it, and `artifact` can be the
+    input of a next one."""
     return {
         "artifact": str(stored.id),
         "name": name,

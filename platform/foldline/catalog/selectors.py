@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
+from foldline.catalog.fingerprint import fingerprint
 from foldline.catalog.models import Model, Revision
 from foldline.catalog.schemas import InputSchema
 from foldline.errors import ModelNotFound, ModelRetired
@@ -49,6 +50,25 @@ class LiveModel:
     @property
     def revision(self) -> str:
         return f"{self.name}@r{self.number}"
+
+    def fingerprint(
+        self,
+        inputs: dict[str, Any],
+        files: Iterable[tuple[str, UUID, str]],
+        *,
+        tenant_id: UUID,
+        seed: int,
+    ) -> str:
+        """What calls are equal by. `inputs` are normalized; of the `files` they name, (pointer,
+        id, SHA-256), the content counts."""
+        hashes = {str(artifact): sha256 for _, artifact, sha256 in files}
+        return fingerprint(
+            tenant_id=tenant_id,
+            revision_id=self.revision_id,
+            weights_digest=self.weights_digest,
+            inputs=self.compiled.with_artifacts(inputs, hashes),
+            seed=seed,
+        )
 
 
 live_models_kept: Fresh[str, LiveModel] = Fresh()

@@ -8,10 +8,9 @@ from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from unfold.decorators import action, display
 
-from foldline.clock import database_now
+from foldline.clock import database_now, day_of
 from foldline.fleet.accounts import held_now, paid_by_day
 from foldline.fleet.models import Worker
-from foldline.tenants.ledger import day_of
 from foldline.tenants.readonly import ReadOnlyAdmin
 
 SHOWN_DAYS = 31

@@ -14,6 +14,7 @@ from django.db import transaction
 from django.db.models import Count
 
 from foldline.catalog.models import Revision
+from foldline.catalog.selectors import NAME
 from foldline.clock import database_now
 from foldline.fleet.accounts import settle_gone
 from foldline.fleet.models import Worker
@@ -39,7 +40,7 @@ class NoRevision(Exception):
     """There is no such model or revision, or it is a draft: set it live in the admin first."""
 
 
-_NAME = re.compile(r"(?P<model>[a-z][a-z0-9_]*)(@r?(?P<number>[0-9]+))?")
+_NAME = re.compile(rf"(?P<model>{NAME.pattern})(@r?(?P<number>[0-9]{{1,9}}))?")
 
 
 def named(text: str) -> tuple[str, int | None]:
@@ -50,13 +51,19 @@ def named(text: str) -> tuple[str, int | None]:
     return match["model"], int(match["number"]) if match["number"] else None
 
 
-def assignment(model: str, *, number: int | None = None) -> Assignment:
+def published(model: str, *, number: int | None = None) -> Revision:
     """The live revision of a model, or its revision `number` unless a draft. Raises NoRevision."""
     revisions = Revision.objects.filter(model__name=model).exclude(state=Revision.State.DRAFT)
     wanted = {"number": number} if number is not None else {"state": Revision.State.LIVE}
     revision = revisions.filter(**wanted).select_related("model").first()
     if revision is None:
         raise NoRevision
+    return revision
+
+
+def assignment(model: str, *, number: int | None = None) -> Assignment:
+    """What a worker of that `published` revision is told. Raises NoRevision."""
+    revision = published(model, number=number)
     return Assignment(
         revision_id=revision.id,
         model=revision.model.name,

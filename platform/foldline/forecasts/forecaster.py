@@ -13,7 +13,7 @@ from contextlib import suppress
 from django.db import DatabaseError, connection
 
 from foldline.clock import database_now
-from foldline.forecasts.walk import Walker
+from foldline.forecasts.walker import Walker
 from foldline.jobs.leading import give_up, lead
 
 log = logging.getLogger(__name__)

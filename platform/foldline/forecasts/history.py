@@ -18,6 +18,7 @@ from foldline.catalog.models import Model
 from foldline.fleet.models import Worker
 from foldline.jobs.models import Attempt
 from foldline.scheduling.estimate import ServiceTimes
+from foldline.scheduling.flows import flow_of
 
 AT_START = 300  # attempts of one model
 LOOK_BACK = 200_000  # attempts of all models: a rare one is not searched for in all of time
@@ -47,7 +48,7 @@ class Run:
 
     @property
     def flow(self) -> str:
-        return f"{self.tenant_id}:{self.priority}"
+        return flow_of(self.tenant_id, self.priority)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -15,6 +15,7 @@ from foldline.catalog.models import Revision
 from foldline.jobs.blocked import Blocked
 from foldline.jobs.rooms import rooms
 from foldline.scheduling.fairness import Head
+from foldline.scheduling.flows import flow_of
 from foldline.tenants.quotas import read_quotas
 
 Row = tuple[str, str, UUID | str, int, float | None, int, float | str]
@@ -65,7 +66,7 @@ def line_of(revision: Revision, *, now: datetime) -> Line:
     held: dict[str, Held] = {}
     for (raw, priority), jobs in groupby(rows, key=itemgetter(0, 1)):
         tenant_id = tenants[raw]
-        room, flow = room_of[tenant_id], f"{tenant_id}:{priority}"
+        room, flow = room_of[tenant_id], flow_of(tenant_id, priority)
         if room.held_by is None:
             flows[flow] = [_head(tenant_id, room.weight, row) for row in jobs]
         else:

@@ -15,6 +15,7 @@ from typing import Any
 from foldline.jobs.blocked import Blocked
 from foldline.scheduling.estimate import ServiceTimes, bucket
 from foldline.scheduling.eta import Curve
+from foldline.scheduling.flows import class_of
 from foldline.scheduling.walk import COUNTED_AHEAD
 
 NORMAL_P90 = 1.2816
@@ -89,7 +90,7 @@ class Outlook:
     def next_spot(self, flow: str, *, ahead_in_flow: int | None = None) -> Spot | None:
         """Where a new job of a flow stands, with so many of its flow in front of it (None: as
         many as the walk saw). None when a limit holds its flow."""
-        tail = self.tails.get(flow) or self.tails[flow.rpartition(":")[2]]
+        tail = self.tails.get(flow) or self.tails[class_of(flow)]
         if tail.position is None:
             return None
         ahead = tail.waiting if ahead_in_flow is None else ahead_in_flow

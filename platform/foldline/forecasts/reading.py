@@ -26,6 +26,7 @@ from foldline.jobs.admission import Submission
 from foldline.jobs.blocked import Blocked
 from foldline.jobs.models import Job
 from foldline.jobs.states import State
+from foldline.scheduling.flows import flow_of
 from foldline.scheduling.walk import COUNTED_AHEAD
 
 _STORED = "select {document}, places from forecasts_forecast where revision_id = %s and as_of <> %s"
@@ -115,7 +116,7 @@ def prospect_of_new(
     reading = reading_of(call.revision_id, now=now)
     if reading is None:
         return UNKNOWN, None
-    outlook, flow = reading.outlook, f"{call.tenant_id}:{call.priority}"
+    outlook, flow = reading.outlook, flow_of(call.tenant_id, call.priority)
     spot = outlook.next_spot(flow, ahead_in_flow=ahead_in_flow)
     if spot is None:
         return prospect_without_place(outlook), outlook.blocked or outlook.tails[flow].held_by
@@ -157,7 +158,7 @@ def _of_waiting(reading: Reading, job: Job, *, now: datetime) -> Prospect:
 
 def _spot_of_newcomer(reading: Reading, job: Job) -> tuple[Spot | None, Reason | None]:
     """Of a job that came after the walk; with a reason where the walk before placed it better."""
-    flow, ahead = f"{job.tenant_id}:{job.priority}", _ahead_in_flow(job)
+    flow, ahead = flow_of(job.tenant_id, job.priority), _ahead_in_flow(job)
     spot = reading.outlook.next_spot(flow, ahead_in_flow=ahead)
     told = reading.before.next_spot(flow, ahead_in_flow=ahead) if reading.before else None
     risen = spot is not None and told is not None and spot.position > told.position

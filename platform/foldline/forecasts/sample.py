@@ -13,6 +13,7 @@ from foldline.forecasts.calibration import SAMPLE
 from foldline.forecasts.models import Told
 from foldline.forecasts.outlook import Outlook
 from foldline.forecasts.reading import STALE_S
+from foldline.scheduling.flows import class_of
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, order=True)
@@ -25,7 +26,7 @@ class Newcomer:
 
     @property
     def priority(self) -> str:
-        return self.flow.rpartition(":")[2]
+        return class_of(self.flow)
 
 
 def told_to(newcomers: Iterable[Newcomer], *, model_id: UUID, outlook: Outlook) -> list[Told]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from foldline.jobs.models import Attempt, QueueState
 from foldline.jobs.rooms import weight_of
 from foldline.scheduling.fairness import Accounts, settle
+from foldline.scheduling.flows import flow_of
 from foldline.tenants.quotas import limits_of
 
 MOST_AT_ONCE = 50
@@ -26,7 +27,7 @@ def settled(queue: QueueState) -> Accounts:
     for _, tenant_id, priority, charged_gpu_s, actual_gpu_s in chosen:
         accounts = settle(
             accounts,
-            flow=f"{tenant_id}:{priority}",
+            flow=flow_of(tenant_id, priority),
             weight=weight_of(tenant_id, limits_of(tenant_id, model_id=queue.model_id)),
             priority=priority,
             charged_gpu_s=charged_gpu_s or 0.0,

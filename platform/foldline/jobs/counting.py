@@ -16,6 +16,7 @@ from uuid import UUID
 from django.db import connection
 from django.db.models import QuerySet
 
+from foldline.clock import day_of
 from foldline.errors import QuotaExceeded
 from foldline.ids import first_id
 from foldline.jobs.limits import (
@@ -26,21 +27,17 @@ from foldline.jobs.limits import (
     REQUESTS,
     RUNNING,
     WAITING,
-    Held,
+    Limit,
     Pair,
     Use,
-    first_of_month,
-    held,
-    midnight,
+    limits_set,
     most,
     refusal,
 )
 from foldline.jobs.models import Job
+from foldline.jobs.recent import SKEW_S, made_since
 from foldline.scheduling.fairness import DEFAULT_ESTIMATE_GPU_S
 from foldline.tenants.quotas import Limits
-
-SKEW_S = 5
-"""How far a gateway's clock, which makes the ids, may be behind the database's."""
 
 LOCK = """
 select 1 from tenants_quota
@@ -136,7 +133,9 @@ Shape = tuple[tuple[str, int], ...]
 
 
 def shape_of(limits: Limits) -> Shape:
-    return tuple((limit.name, limit.place) for limit in held(limits, names=(*COUNTED, RUNNING)))
+    return tuple(
+        (limit.name, limit.place) for limit in limits_set(limits, names=(*COUNTED, RUNNING))
+    )
 
 
 @cache
@@ -174,42 +173,41 @@ def room(shape: Shape) -> str:
 
 def bounds(limits: Limits, *, estimate_gpu_s: float | None) -> dict[str, float]:
     """How much may be used of each limit, so that one job more fits."""
-    return {f"{limit.name}_{limit.place}": most(limit, estimate_gpu_s) for limit in held(limits)}
+    return {
+        f"{limit.name}_{limit.place}": most(limit, estimate_gpu_s) for limit in limits_set(limits)
+    }
 
 
 _PLACES = Pair._fields
+_MINUTE = timedelta(seconds=MINUTE_S)
 
 
 def _times(now: datetime) -> dict[str, Value]:
     """What SQLite is told, which has no clock of its own."""
-    minute_ago = now - timedelta(seconds=MINUTE_S)
+    minute_ago = now - _MINUTE
     adapt = connection.ops.adapt_datetimefield_value
     return {
         "now": adapt(now),
         "minute_ago": adapt(minute_ago),
         "first_id": first_id(minute_ago - timedelta(seconds=SKEW_S)).hex,
-        "today": str(midnight(now).date()),
-        "month": str(first_of_month(now).date()),
+        "today": str(day_of(now)),
+        "month": str(day_of(now).replace(day=1)),
     }
 
 
-def refused(limit: Held, use: Use, *, tenant_id: UUID, model_id: UUID, model: str) -> QuotaExceeded:
+def refused(
+    limit: Limit, use: Use, *, tenant_id: UUID, model_id: UUID, model: str
+) -> QuotaExceeded:
     """What the caller is told of a limit that has no room."""
     free_at = None
     if limit.name == REQUESTS:
-        jobs = Job.objects.filter(tenant_id=tenant_id)
+        jobs = made_since(use.now - _MINUTE, now=use.now).filter(tenant_id=tenant_id)
         free_at = _free_at(jobs.filter(model_id=model_id) if limit.place else jobs, limit, use)
     return refusal(limit, use, model=model, free_at=free_at)
 
 
-def _free_at(jobs: QuerySet[Job], limit: Held, use: Use) -> datetime:
+def _free_at(counted: QuerySet[Job], limit: Limit, use: Use) -> datetime:
     """When so many requests are more than a minute old that one more fits."""
-    minute = timedelta(seconds=MINUTE_S)
-    counted = jobs.filter(
-        id__gte=first_id(use.now - minute - timedelta(seconds=SKEW_S)),
-        created_at__gt=use.now - minute,
-        created_at__lte=use.now,
-    )
     too_many = int(use.of(limit)) - limit.allowed
     oldest = counted.order_by("created_at").values_list("created_at", flat=True)
-    return (oldest[too_many:].first() or use.now) + minute
+    return (oldest[too_many:].first() or use.now) + _MINUTE

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from uuid import UUID
 
 from django.db.models import Count, Exists, OuterRef, Q
 
 from foldline.catalog.models import Revision
 from foldline.fleet.models import Worker
-from foldline.ids import first_id
 from foldline.jobs import pauses, tickets
 from foldline.jobs.line import Startable, claimable, startable_line
 from foldline.jobs.models import Job
+from foldline.jobs.recent import made_since
 from foldline.jobs.states import State
 
 MOST_ANNOUNCING = 500
@@ -25,9 +25,6 @@ _OF_A_RUN = (
     *("not_before", "started_at", "attached_to_id"),
 )
 """What says when a job ends."""
-
-SKEW_S = 5.0
-"""How far a gateway's clock, which makes the ids, may be behind the database's."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -109,13 +106,7 @@ def with_claimable(revision_ids: Collection[UUID], *, now: datetime) -> set[UUID
 
 def arrivals(*, since: datetime, now: datetime) -> Mapping[UUID, int]:
     """Jobs that were submitted since then and need a run of their own, by revision."""
-    jobs = Job.objects.filter(
-        id__gte=first_id(since - timedelta(seconds=SKEW_S)),
-        created_at__gt=since,
-        created_at__lte=now,
-        cache_of=None,
-        attached_to=None,
-    )
+    jobs = made_since(since, now=now).filter(cache_of=None, attached_to=None)
     return dict(jobs.order_by().values_list("revision_id").annotate(Count("id")))
 
 

@@ -10,7 +10,7 @@ from django.db import transaction
 from foldline.catalog.models import Revision
 from foldline.clock import database_now
 from foldline.jobs import pauses, tickets
-from foldline.jobs.limits import RUNNING, held
+from foldline.jobs.limits import RUNNING, limits_set
 from foldline.jobs.line import claimable
 from foldline.jobs.models import Job, Priority
 from foldline.jobs.rooms import rooms
@@ -22,7 +22,7 @@ def place_freed(*, tenant_id: UUID, model_id: UUID) -> None:
     """A running job has ended: once that is committed, send a ticket for the job of its tenant
     that may start instead. For tenants without a running limit nothing was held back."""
     limits = limits_of(tenant_id, model_id=model_id)
-    if not any(held(limits, names=(RUNNING,))):
+    if not any(limits_set(limits, names=(RUNNING,))):
         return
     model = model_id if limits.whole.running is None else None
     transaction.on_commit(lambda: _send_next(tenant_id, model_id=model), robust=True)

@@ -10,17 +10,19 @@ import json
 import math
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
 
 from foldline.artifacts.selectors import stored_bytes
+from foldline.clock import day_of, midnight, next_month
 from foldline.errors import FoldlineError, QuotaExceeded, QuotaForbids
 from foldline.fresh import Fresh
 from foldline.scheduling.fairness import DEFAULT_ESTIMATE_GPU_S
 from foldline.tenants.quotas import Allowance, Limits
 
 MINUTE_S = 60
+DAY_S = 86_400
 PLACE_S = 5
 """Seconds after which asking for a place in the line again makes sense."""
 
@@ -42,7 +44,7 @@ class Pair(NamedTuple):
     model: float = 0
 
 
-class Held(NamedTuple):
+class Limit(NamedTuple):
     """One limit that is set; `place` says of which of a `Pair`."""
 
     name: str
@@ -63,7 +65,7 @@ class Use:
     day_gpu_s: Pair
     month_gpu_s: Pair
 
-    def of(self, limit: Held) -> float:
+    def of(self, limit: Limit) -> float:
         """What counts against the limit."""
         if limit.name == REQUESTS:
             return self.requests[limit.place]
@@ -73,12 +75,12 @@ class Use:
         return spent[limit.place] + self.open_gpu_s[limit.place]
 
 
-def held(limits: Limits, *, names: Collection[str] = COUNTED) -> Iterator[Held]:
-    """Those of the limits that are set."""
+def limits_set(limits: Limits, *, names: Collection[str] = COUNTED) -> Iterator[Limit]:
+    """Those that are set, over all models and of the one that is called."""
     for name in names:
         for place, allowance in enumerate((limits.whole, limits.model)):
             if (allowed := getattr(allowance, name)) is not None:
-                yield Held(name, place, allowed)
+                yield Limit(name, place, allowed)
 
 
 def is_free(limits: Limits) -> bool:
@@ -91,7 +93,7 @@ _NONE = Allowance()
 
 def is_counted(limits: Limits) -> bool:
     """Whether anything must be counted for a submit."""
-    return not is_free(limits) and any(held(limits, names=(*COUNTED, RUNNING)))
+    return not is_free(limits) and any(limits_set(limits, names=(*COUNTED, RUNNING)))
 
 
 def refuse_forbidden(
@@ -102,18 +104,18 @@ def refuse_forbidden(
         raise QuotaForbids.of("active", used=None, allowed=None)
     if not limits.allowed:
         raise QuotaForbids.of("allowed", used=None, allowed=None, model=model)
-    for limit in held(limits, names=("input_bytes",)):
+    for limit in limits_set(limits, names=("input_bytes",)):
         size = len(json.dumps(inputs, ensure_ascii=False).encode())
         if size > limit.allowed:
             raise _forbids(limit, used=size, model=model)
     # Outputs are stored whatever their size; so a tenant that is full begins nothing new.
-    for limit in held(limits, names=("artifact_bytes",)):
+    for limit in limits_set(limits, names=("artifact_bytes",)):
         used = stored_kept.get(tenant_id, lambda: stored_bytes(tenant_id))
         if used >= limit.allowed:
             raise _forbids(limit, used=used, model=model)
 
 
-def _forbids(limit: Held, *, used: int, model: str) -> QuotaForbids:
+def _forbids(limit: Limit, *, used: int, model: str) -> QuotaForbids:
     of_model = model if limit.place else ""
     return QuotaForbids.of(limit.name, used=used, allowed=limit.allowed, model=of_model)
 
@@ -125,7 +127,7 @@ def spared(refusal: FoldlineError, *, attached: bool) -> bool:
     return name in WORK and not (attached and name == WAITING)
 
 
-def most(limit: Held, estimate_gpu_s: float | None) -> float:
+def most(limit: Limit, estimate_gpu_s: float | None) -> float:
     """How much may be used of a limit, so that one job more fits."""
     if limit.name not in (DAY, MONTH):
         return limit.allowed - 1
@@ -138,15 +140,17 @@ def exceeded(
     *,
     estimate_gpu_s: float | None,
     names: Collection[str] = COUNTED,
-) -> Held | None:
+) -> Limit | None:
     """The first of the limits that has no room for one job more."""
-    for limit in held(limits, names=names):
+    for limit in limits_set(limits, names=names):
         if use.of(limit) > most(limit, estimate_gpu_s):
             return limit
     return None
 
 
-def refusal(limit: Held, use: Use, *, model: str, free_at: datetime | None = None) -> QuotaExceeded:
+def refusal(
+    limit: Limit, use: Use, *, model: str, free_at: datetime | None = None
+) -> QuotaExceeded:
     """What the caller is told. `free_at`: when the oldest request leaves the last minute."""
     until = free_at if limit.name == REQUESTS else _until(limit.name, use.now)
     wait_s = PLACE_S if until is None else (until - use.now).total_seconds()
@@ -164,28 +168,17 @@ def refusal(limit: Held, use: Use, *, model: str, free_at: datetime | None = Non
 
 def _until(name: str, now: datetime) -> datetime | None:
     """When the budget begins anew; None for what has no such time."""
+    today = day_of(now)
     if name == DAY:
-        return midnight(now) + timedelta(days=1)
-    return next_month(now) if name == MONTH else None
+        return midnight(today + timedelta(days=1))
+    return midnight(next_month(today)) if name == MONTH else None
 
 
 def _window_s(name: str, now: datetime) -> int | None:
     if name == MONTH:
-        return int((next_month(now) - first_of_month(now)).total_seconds())
-    return {REQUESTS: MINUTE_S, DAY: 86_400}.get(name)
-
-
-def midnight(now: datetime) -> datetime:
-    """The beginning of the day, in UTC."""
-    return now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-
-
-def first_of_month(now: datetime) -> datetime:
-    return midnight(now).replace(day=1)
-
-
-def next_month(now: datetime) -> datetime:
-    return (first_of_month(now) + timedelta(days=32)).replace(day=1)
+        today = day_of(now)
+        return (next_month(today) - today.replace(day=1)).days * DAY_S
+    return {REQUESTS: MINUTE_S, DAY: DAY_S}.get(name)
 
 
 def owes_ticket(limits: Limits, use: Use) -> bool:
@@ -194,5 +187,5 @@ def owes_ticket(limits: Limits, use: Use) -> bool:
     in_front = use.waiting.model
     return all(
         use.running[limit.place] + in_front < limit.allowed
-        for limit in held(limits, names=(RUNNING,))
+        for limit in limits_set(limits, names=(RUNNING,))
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -12,6 +12,7 @@ from django.db.models import Count, Min, Q, QuerySet
 
 from foldline.jobs.models import Job
 from foldline.jobs.rooms import rooms
+from foldline.jobs.rows import moment, name
 from foldline.jobs.states import State
 from foldline.scheduling.fairness import Head
 from foldline.tenants.quotas import read_quotas
@@ -90,23 +91,14 @@ def _head(
     size: int,
 ) -> Head:
     return Head(
-        job_id=_uuid(job_id),
+        job_id=name(job_id),
         attempt=attempt,
-        tenant_id=_uuid(tenant_id),
+        tenant_id=name(tenant_id),
         priority=priority,
         estimate_gpu_s=estimate_gpu_s,
-        since=_time(created_at),
+        since=moment(created_at),
         size=size,
     )
-
-
-# SQLite keeps a UUID as text and a time without its zone; PostgreSQL's driver gives both whole.
-def _uuid(raw: Any) -> UUID:
-    return raw if isinstance(raw, UUID) else UUID(int=int(raw, 16))
-
-
-def _time(raw: datetime) -> datetime:
-    return raw if raw.tzinfo else raw.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

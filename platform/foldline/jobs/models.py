@@ -1,4 +1,4 @@
-"""One job's life in the database. Only `jobs.services` and `jobs.sweeper` write here."""
+"""One job's life in the database. Only `jobs.services`, and the steps it is made of, write here."""
 
 from __future__ import annotations
 

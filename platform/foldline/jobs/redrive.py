@@ -15,7 +15,6 @@ from django.db import transaction
 from django.db.models import Count, Exists, OuterRef, QuerySet
 from django.db.models.fields.json import KT
 
-from foldline.catalog.fingerprint import fingerprint
 from foldline.catalog.selectors import LiveModel, live_model
 from foldline.clock import database_now
 from foldline.errors import ModelNotFound, ModelRetired
@@ -142,15 +141,7 @@ def _submission(old: Job, model: LiveModel) -> Submission:
         normalized_input=normalized,
         seed=old.seed,
         seed_origin=old.seed_origin,
-        fingerprint=fingerprint(
-            tenant_id=old.tenant_id,
-            revision_id=model.revision_id,
-            weights_digest=model.weights_digest,
-            inputs=model.compiled.with_artifacts(
-                normalized, {str(artifact): sha256 for _, artifact, sha256 in files}
-            ),
-            seed=old.seed,
-        ),
+        fingerprint=model.fingerprint(normalized, files, tenant_id=old.tenant_id, seed=old.seed),
         payload_digest=old.payload_digest,
         priority=old.priority,
         session=old.session,

@@ -10,29 +10,25 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import TypeVar
 from uuid import UUID
 
 from django.db.models import Count, Sum
 
 from foldline.catalog.models import Model
-from foldline.clock import database_now
+from foldline.clock import database_now, day_of
 from foldline.fresh import Fresh
 from foldline.jobs.blocked import Blocked
-from foldline.jobs.limits import DAY, MONTH, RUNNING, first_of_month, held, is_free, midnight
+from foldline.jobs.limits import DAY, MONTH, RUNNING, is_free, limits_set
 from foldline.jobs.models import Attempt, Job
 from foldline.jobs.states import State
 from foldline.scheduling.fairness import bend
 from foldline.tenants.models import DailyUse, Quota
 from foldline.tenants.quotas import Limits, Quotas, quotas_of
+from foldline.tenants.usage import Spent, spent
 
 KEEP_USE_S = 60.0
 
 past_use_kept: Fresh[str, Mapping[UUID, float]] = Fresh(keep_s=KEEP_USE_S)
-
-
-Of = TypeVar("Of")
-_Sums = defaultdict[UUID, defaultdict[Of, float]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,15 +52,14 @@ class Room:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Spent:
-    """GPU-seconds of one tenant; those of running attempts up to now."""
+class _Used:
+    """GPU-seconds of one tenant: of attempts that have ended, and of those that run up to now."""
 
-    day: Mapping[str, float]
-    month: Mapping[str, float]
+    ended: Spent
     running: Mapping[UUID, float]
 
     def of(self, limit: str, place: int, *, model_id: UUID, model: str) -> float:
-        done = self.day if limit == DAY else self.month
+        done = self.ended.day if limit == DAY else self.ended.month
         if place:
             return done.get(model, 0.0) + self.running.get(model_id, 0.0)
         return sum(done.values()) + sum(self.running.values())
@@ -75,15 +70,15 @@ def rooms(quotas: Mapping[UUID, Quotas], *, model_id: UUID, now: datetime) -> di
     limits = {tenant_id: each.of(model_id) for tenant_id, each in quotas.items()}
     limited = {tenant_id: each for tenant_id, each in limits.items() if not is_free(each)}
     running = _running(_with_any(limited, RUNNING))
-    spent = _spent(_with_any(limited, DAY, MONTH), now=now)
-    model = Model.objects.get(id=model_id).name if spent else ""
+    used = _used(_with_any(limited, DAY, MONTH), now=now)
+    model = Model.objects.get(id=model_id).name if used else ""
     found = {}
     for tenant_id, each in limits.items():
         room = Room(
             weight=weight_of(tenant_id, each), over_all_models=each.whole.running is not None
         )
-        mine = spent.get(tenant_id)
-        if not each.active or (mine and _is_spent(each, mine, model_id=model_id, model=model)):
+        mine = used.get(tenant_id)
+        if not each.active or (mine and _is_used_up(each, mine, model_id=model_id, model=model)):
             room = replace(room, places=0, held_by=Blocked.QUOTA)
         elif tenant_id in running:
             room = _within(room, each, running[tenant_id], model_id=model_id)
@@ -106,20 +101,20 @@ def rooms_of_jobs(jobs: Iterable[Job], *, now: datetime) -> dict[tuple[UUID, UUI
 
 
 def _with_any(limits: Mapping[UUID, Limits], *names: str) -> list[UUID]:
-    return [tenant for tenant, each in limits.items() if any(held(each, names=names))]
+    return [tenant for tenant, each in limits.items() if any(limits_set(each, names=names))]
 
 
 def _within(room: Room, limits: Limits, running: Mapping[UUID, int], *, model_id: UUID) -> Room:
     used = (sum(running.values()), running.get(model_id, 0))
-    free = (limit.allowed - used[limit.place] for limit in held(limits, names=(RUNNING,)))
+    free = (limit.allowed - used[limit.place] for limit in limits_set(limits, names=(RUNNING,)))
     places = max(0, min(free))
     return replace(room, places=places, held_by=None if places else Blocked.RUNNING_LIMIT)
 
 
-def _is_spent(limits: Limits, spent: _Spent, *, model_id: UUID, model: str) -> bool:
+def _is_used_up(limits: Limits, used: _Used, *, model_id: UUID, model: str) -> bool:
     return any(
-        spent.of(limit.name, limit.place, model_id=model_id, model=model) >= limit.allowed
-        for limit in held(limits, names=(DAY, MONTH))
+        used.of(limit.name, limit.place, model_id=model_id, model=model) >= limit.allowed
+        for limit in limits_set(limits, names=(DAY, MONTH))
     )
 
 
@@ -135,25 +130,15 @@ def _running(tenants: Collection[UUID]) -> dict[UUID, Counter[UUID]]:
     return found
 
 
-def _spent(tenants: Collection[UUID], *, now: datetime) -> dict[UUID, _Spent]:
+def _used(tenants: Collection[UUID], *, now: datetime) -> dict[UUID, _Used]:
     if not tenants:
         return {}
-    today, first = midnight(now).date(), first_of_month(now).date()
-    day: _Sums[str] = defaultdict(lambda: defaultdict(float))
-    month: _Sums[str] = defaultdict(lambda: defaultdict(float))
-    used = DailyUse.objects.filter(tenant_id__in=tenants, day__gte=first)
-    for tenant, model, at, gpu_seconds in used.values_list(
-        "tenant_id", "model", "day", "gpu_seconds"
-    ):
-        month[tenant][model] += gpu_seconds
-        if at == today:
-            day[tenant][model] += gpu_seconds
-    running = _so_far(tenants, now=now)
-    return {t: _Spent(day=day[t], month=month[t], running=running[t]) for t in tenants}
+    ended, running = spent(tenants, today=day_of(now)), _so_far(tenants, now=now)
+    return {tenant: _Used(ended=ended[tenant], running=running[tenant]) for tenant in tenants}
 
 
 def _so_far(tenants: Collection[UUID], *, now: datetime) -> Mapping[UUID, Mapping[UUID, float]]:
-    found: _Sums[UUID] = defaultdict(lambda: defaultdict(float))
+    found: defaultdict[UUID, defaultdict[UUID, float]] = defaultdict(lambda: defaultdict(float))
     attempts = Attempt.objects.filter(
         job__tenant_id__in=tenants, job__state=State.RUNNING, ended_at=None
     )
@@ -192,6 +177,6 @@ def weight_of(tenant_id: UUID, limits: Limits) -> float:
 
 def _past_use() -> Mapping[UUID, float]:
     """GPU-seconds of yesterday and today by tenant, of those that used any."""
-    yesterday = midnight(database_now()).date() - timedelta(days=1)
+    yesterday = day_of(database_now()) - timedelta(days=1)
     used = DailyUse.objects.filter(day__gte=yesterday).order_by().values_list("tenant_id")
     return dict(used.annotate(Sum("gpu_seconds")).filter(gpu_seconds__sum__gt=0))

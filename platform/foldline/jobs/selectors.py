@@ -14,8 +14,9 @@ from foldline.errors import BatchNotFound, JobNotFound
 from foldline.fleet.services import workers_by_state
 from foldline.jobs.blocked import Blocked, Facts, blocked_reason
 from foldline.jobs.breaker import read
-from foldline.jobs.models import Batch, Job, JobArtifact, QueueState
+from foldline.jobs.models import Batch, Job, QueueState
 from foldline.jobs.rooms import rooms_of_jobs
+from foldline.jobs.sharing import runs_of_call
 from foldline.jobs.states import State
 
 
@@ -127,16 +128,12 @@ def _facts(
 
 def run_of_call(*, tenant_id: UUID, fingerprint: str) -> Job | None:
     """The run or result that an equal call would share now."""
-    shared = _jobs(tenant_id).filter(fingerprint=fingerprint, shared=True)
-    runs = shared.filter(state__in=[State.QUEUED, State.RUNNING, State.SUCCEEDED])
-    return runs.exclude(cancel_requested=True).first()
-
-
-def outputs_of(job: Job) -> Sequence[JobArtifact]:
-    """The files a job made, with their artifacts."""
-    links = JobArtifact.objects.filter(job=job, role=JobArtifact.Role.OUTPUT)
-    return list(links.select_related("artifact").order_by("name"))
+    runs = runs_of_call(tenant_id=tenant_id, fingerprint=fingerprint)
+    return runs.exclude(cancel_requested=True).select_related(*_SHOWN_WITH).first()
 
 
 def _jobs(tenant_id: UUID) -> QuerySet[Job]:
-    return Job.objects.filter(tenant_id=tenant_id).select_related("revision__model", "attached_to")
+    return Job.objects.filter(tenant_id=tenant_id).select_related(*_SHOWN_WITH)
+
+
+_SHOWN_WITH = ("revision__model", "attached_to")

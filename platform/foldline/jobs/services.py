@@ -1,4 +1,5 @@
-"""The only writer of jobs. Each verb is one guarded UPDATE whose row count decides."""
+"""The only writer of jobs. Each verb is one guarded UPDATE whose row count decides; `admission`,
+`taking`, `sharing` and `endings` are its steps."""
 
 from __future__ import annotations
 
@@ -10,43 +11,22 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import IntegrityError, transaction
-from django.db.models import F, QuerySet
+from django.db.models import QuerySet
 
 from foldline.clock import database_now
-from foldline.errors import (
-    JobNotFound,
-    QuotaExceeded,
-    QuotaForbids,
-    RepeatFailure,
-    job_error,
-)
+from foldline.errors import JobNotFound, QuotaExceeded, QuotaForbids, RepeatFailure, job_error
 from foldline.jobs import news, pauses, tickets
-from foldline.jobs.admission import (
-    Submission,
-    Submitted,
-    admit,
-    counted,
-    refuse_exceeded,
-    replay,
-)
+from foldline.jobs.admission import Submission, Submitted, admit, counted, refuse_exceeded, replay
 from foldline.jobs.bill import attempt_of, close_attempt, post_saved
 from foldline.jobs.claims import ClaimedJob, Fence, Fenced, Usage, claimed
-from foldline.jobs.digests import with_digest
+from foldline.jobs.endings import end_attempt, owe_ticket, promote, settle_followers, verdict_on
 from foldline.jobs.events import record
-from foldline.jobs.failing import note_failure, note_success, refuse_repeated
+from foldline.jobs.failing import note_success, refuse_repeated
 from foldline.jobs.freed import place_freed
 from foldline.jobs.limits import REQUESTS, WAITING, is_counted, spared
 from foldline.jobs.models import Attempt, Job, JobArtifact
-from foldline.jobs.retries import ANSWERS, CRASHES, Verdict, like, verdict
-from foldline.jobs.rooms import rooms_of_jobs
-from foldline.jobs.sharing import (
-    answer_followers,
-    answer_from_run,
-    fail_followers,
-    hand_over,
-    promote_follower,
-    successor,
-)
+from foldline.jobs.retries import ANSWERS, CRASHES
+from foldline.jobs.sharing import answer_followers, answer_from_run, hand_over, successor
 from foldline.jobs.states import State, sources_of
 from foldline.jobs.taking import take, take_for_trial
 from foldline.jobs.warnings import combined
@@ -234,8 +214,8 @@ def fail(fence: Fence, *, error: Json, usage: Usage | None = None) -> State:
     """
     with transaction.atomic():
         now = database_now()
-        decision = _decide(fence, str(error["code"]))
-        outcome = _end_attempt(_held(fence), error, decision, now=now)
+        decision = verdict_on(fence, str(error["code"]))
+        outcome = end_attempt(_held(fence), error, decision, now=now)
         if outcome is None:
             raise Fenced
         attempt = attempt_of(fence)
@@ -244,7 +224,7 @@ def fail(fence: Fence, *, error: Json, usage: Usage | None = None) -> State:
         record(fence.job_id, outcome, at=now, code=error["code"], attempt=fence.attempt)
         if outcome is State.QUEUED and not decision.retry_after_s:
             owe_ticket(fence.job_id)
-        elif not _settle_followers(attempt.job, outcome, error, decision, now=now):
+        elif not settle_followers(attempt.job, outcome, error, decision, now=now):
             _free_place(attempt.job)
     return outcome
 
@@ -275,7 +255,7 @@ def stopped(fence: Fence, *, usage: Usage | None = None) -> None:
         attempt = attempt_of(fence)
         close_attempt(attempt, "cancelled", now=now, usage=usage)
         record(fence.job_id, State.CANCELLED, at=now)
-        if not _promote(fence.job_id, now=now):
+        if not promote(fence.job_id, now=now):
             _free_place(attempt.job)
 
 
@@ -305,22 +285,22 @@ def _cancel_waiting(job: Job, *, now: datetime) -> None:
     )
     record(job.id, State.CANCELLED, at=now)
     post_saved(Kind.CANCELLED, [job.id], now=now)
-    _promote(job.id, now=now)
+    promote(job.id, now=now)
 
 
 def lose(fence: Fence, *, now: datetime) -> State | None:
     """Take a job whose lease has passed from its worker; None when the lease still holds."""
     error = job_error("worker_lost")
     with transaction.atomic():
-        decision = _decide(fence, "worker_lost")
+        decision = verdict_on(fence, "worker_lost")
         late = _held(fence).filter(lease_until__lt=now)
-        outcome = _end_attempt(late, error, decision, now=now)
+        outcome = end_attempt(late, error, decision, now=now)
         if outcome is not None:
             attempt = attempt_of(fence)
             close_attempt(attempt, "worker_lost", now=now, usage=None)
             record(fence.job_id, outcome, at=now, code="worker_lost", attempt=fence.attempt)
             # The sweeper, which calls this, sends the tickets that are owed then.
-            _settle_followers(attempt.job, outcome, error, decision, now=now)
+            settle_followers(attempt.job, outcome, error, decision, now=now)
     return outcome
 
 
@@ -336,101 +316,14 @@ def expire(job_id: UUID, *, now: datetime) -> bool:
         if ended:
             record(job_id, State.EXPIRED, at=now)
             post_saved(Kind.EXPIRED, [job_id], now=now)
-            _promote(job_id, now=now)
+            promote(job_id, now=now)
     return bool(ended)
-
-
-def _promote(run_id: UUID, *, now: datetime) -> bool:
-    """A run ended without an answer: the oldest job attached to it becomes the run."""
-    heir = promote_follower(run_id, now=now)
-    if heir is not None:
-        owe_ticket(heir)
-    return heir is not None
-
-
-def _settle_followers(
-    run: Job, outcome: State, error: Json, decision: Verdict, *, now: datetime
-) -> bool:
-    """An attempt ended its run; whether one that was attached goes on in its place.
-
-    What a run failed of is in the call itself, or was only this run's time.
-    """
-    if outcome is State.QUEUED:
-        return False
-    in_the_call = decision.dead_letter or error["code"] == "invalid_input"
-    if outcome is State.CANCELLED or not in_the_call:
-        return _promote(run.id, now=now)
-    if not error["retryable"]:
-        note_failure(run, error, now=now)
-    fail_followers(run.id, error=error, now=now)
-    return False
-
-
-def owe_ticket(job_id: UUID) -> None:
-    """Send a ticket for a job that has become claimable, once that is committed."""
-    job = (
-        Job.objects.select_related("revision__model")
-        .only("tenant_id", "model_id", "revision__model")
-        .get(id=job_id)
-    )
-    if pauses.room(job.revision_id, now=database_now()) is not None:
-        return  # while it is paused none is owed; resuming sends them
-    (room,) = rooms_of_jobs([job], now=database_now()).values()
-    if not room.is_open:
-        return  # nor while its tenant may start no more; the end of one of its jobs sends it
-    queue = tickets.queue_name(job.revision.model.name, number=job.revision.number)
-    transaction.on_commit(lambda: tickets.send(queue))
 
 
 def _held(fence: Fence) -> QuerySet[Job]:
     return Job.objects.filter(
         id=fence.job_id, attempt=fence.attempt, owner=fence.owner, state=State.RUNNING
     )
-
-
-def _decide(fence: Fence, code: str) -> Verdict:
-    """What follows when this attempt ends with `code`, given how those before it ended."""
-    earlier = Attempt.objects.filter(
-        job_id=fence.job_id, number__lt=fence.attempt, outcome__in=like(code)
-    )
-    attempt = 1 + (earlier.count() if fence.attempt > 1 else 0)
-    return verdict(code, attempt=attempt, max_attempts=settings.MAX_ATTEMPTS)
-
-
-def _end_attempt(
-    jobs: QuerySet[Job], error: Json, decision: Verdict, *, now: datetime
-) -> State | None:
-    """Put a running job back in line or end it; None when the guard held no row.
-
-    A job whose cancel was answered never goes back: however the attempt ended, it is over.
-    """
-    if jobs.filter(cancel_requested=True).update(
-        state=State.CANCELLED, lease_until=None, finished_at=now, error=job_error("cancelled")
-    ):
-        return State.CANCELLED
-    target: State
-    if decision.retry_after_s is not None:
-        target = State.QUEUED
-        delay = timedelta(seconds=decision.retry_after_s)
-        changed = jobs.update(
-            state=target,
-            lease_until=None,
-            error=error,
-            not_before=now + delay if delay else None,
-            # It has started in time once; from here on only the deadline counts.
-            start_by=F("deadline"),
-        )
-    else:
-        target = State.FAILED
-        final = job_error("poison", cause=error) if decision.poison else error
-        changed = jobs.update(
-            state=target,
-            lease_until=None,
-            error=with_digest(final) if decision.dead_letter else final,
-            dead_letter=decision.dead_letter,
-            finished_at=now,
-        )
-    return target if changed else None
 
 
 def _link_outputs(job_id: UUID, artifacts: Sequence[tuple[str, UUID]]) -> None:

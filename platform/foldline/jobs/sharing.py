@@ -12,7 +12,7 @@ so no other call is equal to it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -23,7 +23,7 @@ from foldline.clock import database_now
 from foldline.errors import job_error
 from foldline.ids import uuid7
 from foldline.jobs import news
-from foldline.jobs.admission import Submission, Submitted, link_inputs, submitted
+from foldline.jobs.admission import Submission, Submitted, link_inputs, submitted, times_of
 from foldline.jobs.bill import attempt_of, close_attempt, post_saved, seconds_of_answer
 from foldline.jobs.claims import Fence
 from foldline.jobs.events import append, record
@@ -41,7 +41,7 @@ def answer_from_run(submission: Submission) -> Submitted | None:
     None when there is no such run any more: then the call can be a run of its own.
     """
     with transaction.atomic():
-        run = _run_of(submission)
+        run = _runs_like(submission).select_for_update().first()
         if run is None:
             return None
         now = database_now()
@@ -89,7 +89,7 @@ def promote_follower(run_id: UUID, *, now: datetime) -> UUID | None:
         return None
     Job.objects.filter(id=heir.id).update(
         attached_to=None,
-        shared=_place_is_free(heir),
+        shared=not _runs_like(heir).exists(),
         estimate_gpu_s=Job.objects.filter(id=run_id).values("estimate_gpu_s"),
     )
     _followers(run_id).update(attached_to=heir.id)
@@ -128,7 +128,7 @@ def hand_over(run: Job, *, now: datetime) -> bool:
         started_at=now,
         progress=run.progress,
         attached_to=None,
-        shared=_place_is_free(heir),
+        shared=not _runs_like(heir).exists(),
     )
     Attempt.objects.create(
         job_id=heir.id,
@@ -166,21 +166,18 @@ def _locked_followers(run_id: UUID) -> list[Job]:
     return list(_followers(run_id).select_for_update().order_by("id").only("id", "warnings"))
 
 
-def _run_of(submission: Submission) -> Job | None:
-    """The run that holds the place of this call, locked."""
-    runs = Job.objects.select_for_update().filter(
-        tenant_id=submission.tenant_id,
-        fingerprint=submission.fingerprint,
+def runs_of_call(*, tenant_id: UUID, fingerprint: str) -> QuerySet[Job]:
+    """The run or result that equal calls share; one at most (`one_run_per_call`)."""
+    return Job.objects.filter(
+        tenant_id=tenant_id,
+        fingerprint=fingerprint,
         shared=True,
         state__in=[State.QUEUED, State.RUNNING, State.SUCCEEDED],
     )
-    return runs.first()
 
 
-def _place_is_free(job: Job) -> bool:
-    """Whether no other run holds the place of this call, as one may that began meanwhile."""
-    others = Job.objects.filter(tenant_id=job.tenant_id, fingerprint=job.fingerprint, shared=True)
-    return not others.filter(state__in=[State.QUEUED, State.RUNNING, State.SUCCEEDED]).exists()
+def _runs_like(call: Submission | Job) -> QuerySet[Job]:
+    return runs_of_call(tenant_id=call.tenant_id, fingerprint=call.fingerprint)
 
 
 def _may_be_joined(run: Job, *, now: datetime) -> bool:
@@ -233,8 +230,6 @@ def _latest(times: Sequence[datetime | None]) -> datetime | None:
 
 
 def _new_job(submission: Submission, *, now: datetime, state: State, **how: Any) -> Job:
-    deadline = _after(now, submission.deadline_s)
-    starts = [time for time in (_after(now, submission.start_within_s), deadline) if time]
     fields = {
         name: getattr(submission, name)
         for name in (
@@ -250,16 +245,10 @@ def _new_job(submission: Submission, *, now: datetime, state: State, **how: Any)
         next_models=list(submission.next_models) or None,
         state=state,
         shared=False,
-        created_at=now,
-        start_by=min(starts, default=None),
-        deadline=deadline,
+        **times_of(submission, now=now),
     )
     link_inputs(submission, job.id)
     return job
-
-
-def _after(now: datetime, seconds: float | None) -> datetime | None:
-    return None if seconds is None else now + timedelta(seconds=seconds)
 
 
 def _link_outputs(job_id: UUID, outputs: Sequence[JobArtifact] | QuerySet[JobArtifact]) -> None:

@@ -11,7 +11,7 @@ from django.utils.safestring import SafeString
 from unfold.admin import ModelAdmin
 
 from foldline.ops import scaling_admin  # noqa: F401 - importing it registers its page
-from foldline.ops.use import COUNTED, OF_WHOLE, use_of
+from foldline.ops.use import COUNTED, OF_WHOLE, use_beside_limits
 from foldline.tenants.models import Tenant
 
 
@@ -35,7 +35,7 @@ class TenantAdmin(ModelAdmin):
             "admin/tenants/use.html",
             {
                 "tenant": tenant,
-                "lines": use_of(tenant.pk),
+                "lines": use_beside_limits(tenant.pk),
                 "headings": [*COUNTED.values(), *OF_WHOLE.values()],
             },
         )

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import re
-
 from django.db import Error
 from django.http import HttpRequest, JsonResponse
 from django.views.decorators.http import require_safe
 
-from foldline.catalog.models import Revision
 from foldline.clock import database_now
 from foldline.fleet.models import ScalingDecision
 from foldline.fleet.policies import is_fresh, latest_decisions
-
-NAME = re.compile(r"(?P<model>[a-z][a-z0-9_]{0,47})(@r(?P<number>[0-9]{1,9}))?")
+from foldline.fleet.services import NoRevision, named, published
 
 
 class _NoNumber(Exception):
@@ -51,22 +47,14 @@ def advice(_request: HttpRequest, model: str) -> JsonResponse:
 
 
 def _decision(name: str) -> ScalingDecision:
-    revision = _revision(name)
-    if revision is None:
-        raise _NoNumber(404, "No revision of this name is live or was.")
+    try:
+        model, number = named(name)
+        revision = published(model, number=number)
+    except NoRevision:
+        raise _NoNumber(404, "No revision of this name is live or was.") from None
     decision = latest_decisions([revision.pk]).get(revision.pk)
     if decision is None:
         raise _NoNumber(503, "No scaler has decided about it yet.")
     if not is_fresh(decision, now=database_now()):
         raise _NoNumber(503, f"The last decision is of {decision.as_of:%Y-%m-%d %H:%M:%S} UTC.")
     return decision
-
-
-def _revision(name: str) -> Revision | None:
-    match = NAME.fullmatch(name)
-    if match is None:
-        return None
-    revisions = Revision.objects.filter(model__name=match["model"])
-    if match["number"]:
-        return revisions.exclude(state=Revision.State.DRAFT).filter(number=match["number"]).first()
-    return revisions.filter(state=Revision.State.LIVE).first()

@@ -2,31 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Count, F, Q, Sum
+from django.db.models import Count, Q
 
 from foldline.artifacts.selectors import stored_bytes
 from foldline.catalog.models import Model
-from foldline.clock import database_now
-from foldline.ids import first_id
+from foldline.clock import database_now, day_of
+from foldline.jobs.limits import DAY, MINUTE_S, MONTH, REQUESTS, RUNNING, WAITING
 from foldline.jobs.models import Job
-from foldline.jobs.states import State
-from foldline.tenants.models import DailyUse, Quota
+from foldline.jobs.recent import made_since
+from foldline.jobs.states import OPEN, State
+from foldline.tenants.models import Quota
+from foldline.tenants.usage import spent
 
 Numbers = Mapping[str, Any]
 
 # The limits that have a use to be told, by their names in `Quota`.
 COUNTED = {
-    "waiting": "Waiting",
-    "running": "Running",
-    "requests_per_minute": "Jobs in the last minute",
-    "gpu_seconds_day": "GPU-seconds today",
-    "gpu_seconds_month": "GPU-seconds this month",
+    WAITING: "Waiting",
+    RUNNING: "Running",
+    REQUESTS: "Jobs in the last minute",
+    DAY: "GPU-seconds today",
+    MONTH: "GPU-seconds this month",
 }
 OF_WHOLE = {"artifact_bytes": "Bytes of files"}
 
@@ -53,7 +56,7 @@ class Line:
     cells: list[Cell]
 
 
-def use_of(tenant_id: UUID) -> list[Line]:
+def use_beside_limits(tenant_id: UUID) -> list[Line]:
     """The tenant as a whole, then each model that it uses or that has limits of its own."""
     quotas = {quota.model_id: quota for quota in Quota.objects.filter(tenant_id=tenant_id)}
     used = _used(tenant_id, now=database_now())
@@ -78,24 +81,19 @@ def _line(model: Model | None, quota: Quota | None, used: Numbers) -> Line:
 
 
 def _used(tenant_id: UUID, *, now: datetime) -> dict[str, dict[str, Any]]:
-    """By model. From the indexes of a tenant's open and newest jobs, and the ledger's sums."""
-    jobs = Job.objects.filter(tenant_id=tenant_id)
-    newest = jobs.filter(id__gte=first_id(now - timedelta(minutes=1)))
-    use = DailyUse.objects.filter(tenant_id=tenant_id, day__gte=now.date().replace(day=1))
-    open_jobs = jobs.filter(state__in=[State.QUEUED, State.RUNNING])
-    tables: list[Iterable[Mapping[str, Any]]] = [
-        open_jobs.values(name=F("model__name")).annotate(
-            waiting=Count("id", filter=Q(state=State.QUEUED)),
-            running=Count("id", filter=Q(state=State.RUNNING)),
-        ),
-        newest.values(name=F("model__name")).annotate(requests_per_minute=Count("id")),
-        use.values(name=F("model")).annotate(
-            gpu_seconds_day=Sum("gpu_seconds", filter=Q(day=now.date()), default=0),
-            gpu_seconds_month=Sum("gpu_seconds"),
-        ),
-    ]
-    found: dict[str, dict[str, Any]] = {}
-    for table in tables:
-        for row in table:
-            found.setdefault(row["name"], {}).update(row)
-    return found
+    """By model. Jobs are counted as a submit counts them, GPU-seconds as they were posted."""
+    open_jobs = Job.objects.filter(tenant_id=tenant_id, state__in=OPEN).values_list("model__name")
+    newest = made_since(now - timedelta(seconds=MINUTE_S), now=now).filter(tenant_id=tenant_id)
+    used: dict[str, dict[str, Any]] = defaultdict(dict)
+    for name, waiting, running in open_jobs.annotate(
+        waiting=Count("id", filter=Q(state=State.QUEUED)),
+        running=Count("id", filter=Q(state=State.RUNNING)),
+    ):
+        used[name] |= {WAITING: waiting, RUNNING: running}
+    for name, number in newest.values_list("model__name").annotate(Count("id")):
+        used[name][REQUESTS] = number
+    gpu_seconds = spent([tenant_id], today=day_of(now))[tenant_id]
+    for limit, by_name in ((DAY, gpu_seconds.day), (MONTH, gpu_seconds.month)):
+        for name, number in by_name.items():
+            used[name][limit] = number
+    return used

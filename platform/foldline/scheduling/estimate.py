@@ -99,13 +99,6 @@ class ServiceTimes:
         """`sigma` over all sizes."""
         return math.sqrt(self.model.spread) if self.model.count else FIRST_SIGMA
 
-    def remaining_s(self, elapsed_s: float, *, size: int) -> float | None:
-        """What is left, in the middle, of a job that has run for so long; never negative."""
-        middle = self.median_s(size)
-        if middle is None:
-            return None
-        return remainder_s(0.5, elapsed_s=elapsed_s, median_s=middle, sigma=self.sigma(size))
-
     def _borrow(self, size: int, value: Callable[[Track], float]) -> float | None:
         """A weighted geometric mean of what the bucket and what the model say."""
         if not self.model.count:

@@ -30,8 +30,9 @@ from foldline.scheduling.fairness import (
     DEFAULT_ESTIMATE_GPU_S,
     Accounts,
     Head,
-    Replay,
+    Schedule,
 )
+from foldline.scheduling.flows import class_of
 
 CLASSES = ("interactive", "batch")
 
@@ -60,15 +61,12 @@ class Walk:
 
     places: Sequence[Place]
     curves: Mapping[str, Curve]
-    replay: Replay
+    schedule: Schedule
     total_s: float
 
     def behind(self, flow: str) -> tuple[int, float]:
-        """(position, work ahead) of a new job of this flow, whether or not it has jobs waiting.
-
-        A flow nobody has heard of (say ":batch") stands where any newcomer would.
-        """
-        position = self.replay.place(flow)
+        """(position, work ahead) of a new job of this flow, be it in line or an `unknown_flow`."""
+        position = self.schedule.place(flow)
         if position == len(self.places):
             return position, self.total_s
         return position, self.places[position].ahead_s
@@ -93,36 +91,36 @@ def walk(
     """
     typical_s = times.model.mean_s or DEFAULT_ESTIMATE_GPU_S
     pace_s = typical_s / max(capacity.workers, 1)
-    replay = Replay(accounts, lines, now=now, pace_s=pace_s)
-    work = list(_work(replay.order, times))
+    schedule = Schedule(accounts, lines, now=now, pace_s=pace_s)
+    work = list(_work(schedule.order, times))
     ahead = list(accumulate(work, initial=0.0))
     curve = forecast(
         [
             Waiting(work_s=w, tag=tag)
-            for w, tag in zip(work[:SAMPLED], replay.reached, strict=False)
+            for w, tag in zip(work[:SAMPLED], schedule.reached, strict=False)
         ],
-        sigma=_sigma(replay.order[:SAMPLED], times),
+        sigma=_sigma(schedule.order[:SAMPLED], times),
         capacity=capacity,
-        future=_future(came, replay=replay, typical_s=typical_s, now=now),
+        future=_future(came, schedule=schedule, typical_s=typical_s, now=now),
         rng=rng,
         samples=samples,
     )
     places = [
         Place(head=head, position=index, ahead_s=ahead[index])
-        for index, head in enumerate(replay.order)
+        for index, head in enumerate(schedule.order)
     ]
     return Walk(
-        places=places, curves=dict.fromkeys(CLASSES, curve), replay=replay, total_s=ahead[-1]
+        places=places, curves=dict.fromkeys(CLASSES, curve), schedule=schedule, total_s=ahead[-1]
     )
 
 
 def _future(
-    came: Sequence[tuple[datetime, str]], *, replay: Replay, typical_s: float, now: datetime
+    came: Sequence[tuple[datetime, str]], *, schedule: Schedule, typical_s: float, now: datetime
 ) -> Future:
     flows = {
         flow: Flow(
-            tag=replay.tags.start(flow),
-            step=typical_s / CLASS_WEIGHT.get(flow.rpartition(":")[2], 1.0),
+            tag=schedule.tags.start(flow),
+            step=typical_s / CLASS_WEIGHT.get(class_of(flow), 1.0),
             work_s=typical_s,
         )
         for flow in {flow for _, flow in came}

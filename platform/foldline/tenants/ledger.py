@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from decimal import ROUND_HALF_EVEN, Decimal
 from uuid import UUID
 
 from django.db import connection
 from django.db.models import Max, Sum
 
+from foldline.clock import day_of
 from foldline.tenants.models import LedgerLine, Tenant
 
 Kind = LedgerLine.Kind
@@ -45,11 +46,6 @@ def post(lines: Sequence[LedgerLine]) -> None:
             used[line.tenant_id, day_of(line.at), line.model] += line.gpu_seconds
     for (tenant_id, day, model), gpu_seconds in used.items():
         _raise_daily_use(tenant_id, day, model, gpu_seconds)
-
-
-def day_of(at: datetime) -> date:
-    """The UTC day of a moment."""
-    return at.astimezone(UTC).date()
 
 
 def lines_of_attempt(job_id: UUID, *, number: int, worker: str) -> Sequence[LedgerLine]:

@@ -15,7 +15,7 @@ from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.utils import timezone
 
-from foldline.tenants.ledger import day_of
+from foldline.clock import day_of
 from foldline.tenants.ledger_csv import csv_response
 from foldline.tenants.models import AuditEntry, DailyUse, LedgerLine, Tenant
 from foldline.tenants.readonly import ReadOnlyAdmin

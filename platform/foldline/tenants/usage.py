@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, time, timedelta
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, date, timedelta
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
@@ -13,6 +13,7 @@ from uuid import UUID
 from django.db.models import Count, Q, QuerySet, Sum
 from django.db.models.functions import TruncDate
 
+from foldline.clock import midnight
 from foldline.tenants.ledger import MILLIONTH, SAVED, USED
 from foldline.tenants.models import DailyUse, LedgerLine
 
@@ -64,7 +65,7 @@ class Session:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Use:
+class UsageReport:
     """A tenant's use in some days: by model, and by session, those that used most first."""
 
     models: Sequence[Group]
@@ -83,14 +84,14 @@ class Use:
         )
 
 
-def use_of(
+def usage_report(
     tenant_id: UUID,
     *,
     first: date,
     last: date,
     session: str | None = None,
     model: str | None = None,
-) -> Use:
+) -> UsageReport:
     """A tenant's lines from the day `first` to the day `last`, both whole (UTC). Two queries."""
     lines = within(LedgerLine.objects.filter(tenant_id=tenant_id), first=first, last=last)
     if session is not None:
@@ -99,13 +100,13 @@ def use_of(
         lines = lines.filter(model=model)
     models = _by_model(lines)
     sessions = _by_session(lines)
-    use = Use(models=models, sessions=sessions, other_sessions=_NOTHING)
-    return Use(models=models, sessions=sessions, other_sessions=_rest(use.whole, sessions))
+    report = UsageReport(models=models, sessions=sessions, other_sessions=_NOTHING)
+    return replace(report, other_sessions=_rest(report.whole, sessions))
 
 
 def within(lines: QuerySet[LedgerLine], *, first: date, last: date) -> QuerySet[LedgerLine]:
     """The lines of these days, both whole (UTC)."""
-    return lines.filter(at__gte=_midnight(first), at__lt=_midnight(last + timedelta(days=1)))
+    return lines.filter(at__gte=midnight(first), at__lt=midnight(last + timedelta(days=1)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,18 +117,20 @@ class Spent:
     month: Mapping[str, float]
 
 
-def spent(tenant_id: UUID, *, today: date) -> Spent:
-    """What counts against a tenant's budgets. Reads a row per model and day of the month."""
-    day: dict[str, float] = {}
-    month: dict[str, float] = defaultdict(float)
+def spent(tenant_ids: Collection[UUID], *, today: date) -> Mapping[UUID, Spent]:
+    """What counts against the budgets of each of these tenants. Reads a row per tenant, model
+    and day of the month; a submit has `jobs.counting` do the same in its own statement."""
+    day: dict[UUID, dict[str, float]] = {tenant_id: {} for tenant_id in tenant_ids}
+    month: dict[UUID, defaultdict[str, float]] = {each: defaultdict(float) for each in tenant_ids}
     use = DailyUse.objects.filter(
-        tenant_id=tenant_id, day__gte=today.replace(day=1), day__lte=today
+        tenant_id__in=tenant_ids, day__gte=today.replace(day=1), day__lte=today
     )
-    for model, on, gpu_seconds in use.values_list("model", "day", "gpu_seconds"):
-        month[model] += gpu_seconds
+    columns = ("tenant_id", "model", "day", "gpu_seconds")
+    for tenant_id, model, on, gpu_seconds in use.values_list(*columns):
+        month[tenant_id][model] += gpu_seconds
         if on == today:
-            day[model] = gpu_seconds
-    return Spent(day=day, month=month)
+            day[tenant_id][model] = gpu_seconds
+    return {each: Spent(day=day[each], month=month[each]) for each in tenant_ids}
 
 
 def by_kind(lines: QuerySet[LedgerLine]) -> Mapping[str, Amount]:
@@ -202,7 +205,3 @@ def _without(all_of_it: Amount, parts: Sequence[Amount]) -> Amount:
         cost=all_of_it.cost - rest.cost,
         lines=lines,
     )
-
-
-def _midnight(day: date) -> datetime:
-    return datetime.combine(day, time(), tzinfo=UTC)

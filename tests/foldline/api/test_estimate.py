@@ -14,7 +14,7 @@ from foldline.catalog.models import Model, Revision
 from foldline.clock import database_now
 from foldline.fleet.models import Worker
 from foldline.forecasts.reading import forecasts_kept
-from foldline.forecasts.walk import Walker
+from foldline.forecasts.walker import Walker
 from foldline.jobs import services
 from foldline.jobs.models import Event, Job
 from foldline.tenants.models import Quota, Tenant

@@ -11,7 +11,7 @@ from foldline.api.answers import Job as JobAnswer
 from foldline.api.answers import JobList, Result
 from foldline.errors import job_error
 from foldline.forecasts.reading import forecasts_kept
-from foldline.forecasts.walk import Walker
+from foldline.forecasts.walker import Walker
 from foldline.jobs.models import Job
 
 pytestmark = pytest.mark.django_db

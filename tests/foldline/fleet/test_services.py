@@ -13,11 +13,11 @@ from django.db.models import Sum
 from django.test import Client
 
 from foldline.catalog.models import Model, Revision
-from foldline.clock import database_now
+from foldline.clock import database_now, day_of
 from foldline.fleet import accounts, services
 from foldline.fleet.accounts import held_now, paid_by_day
 from foldline.fleet.models import Worker
-from foldline.tenants.ledger import Kind, day_of, post
+from foldline.tenants.ledger import Kind, post
 from foldline.tenants.models import LedgerLine, Tenant
 
 pytestmark = pytest.mark.django_db

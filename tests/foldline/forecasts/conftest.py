@@ -13,7 +13,7 @@ from foldline.catalog.models import Revision
 from foldline.clock import database_now
 from foldline.fleet.models import Worker
 from foldline.forecasts.reading import forecasts_kept
-from foldline.forecasts.walk import Walker
+from foldline.forecasts.walker import Walker
 from foldline.ids import uuid7
 from foldline.jobs import tickets
 from foldline.jobs.admission import Submission

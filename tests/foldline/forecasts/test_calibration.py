@@ -13,7 +13,7 @@ from foldline.forecasts import calibration
 from foldline.forecasts.calibration import SAMPLE, factors, keep_told, learn, shown
 from foldline.forecasts.models import Calibration, Told
 from foldline.forecasts.sample import Newcomer, told_to
-from foldline.forecasts.walk import Walker
+from foldline.forecasts.walker import Walker
 from foldline.ids import uuid7
 from foldline.jobs.models import Job
 from foldline.jobs.services import cancel, claim

@@ -10,7 +10,7 @@ from foldline.catalog.models import Revision
 from foldline.forecasts.forecaster import WALK_S, Forecaster, pause_after
 from foldline.forecasts.models import Forecast
 from foldline.forecasts.reading import STALE_S
-from foldline.forecasts.walk import Walker
+from foldline.forecasts.walker import Walker
 from foldline.jobs.models import Leadership
 
 pytestmark = pytest.mark.django_db

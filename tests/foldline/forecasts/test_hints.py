@@ -13,7 +13,7 @@ from django.test.utils import CaptureQueriesContext
 from foldline.catalog.models import Revision
 from foldline.clock import database_now
 from foldline.forecasts.hints import Hint, hints
-from foldline.forecasts.walk import Walker
+from foldline.forecasts.walker import Walker
 from foldline.jobs import demand, services
 from foldline.jobs.models import Job
 from tests.foldline.forecasts.conftest import MakeJob, MakeWorker

@@ -16,7 +16,7 @@ from foldline.forecasts import reading
 from foldline.forecasts.models import Forecast
 from foldline.forecasts.prospects import UNKNOWN, Prospect
 from foldline.forecasts.reading import estimate_gpu_s, memory_of, prospect_of, reading_of
-from foldline.forecasts.walk import Walker
+from foldline.forecasts.walker import Walker
 from foldline.jobs.models import Job
 from foldline.jobs.services import claim
 from foldline.scheduling.walk import COUNTED_AHEAD

@@ -14,14 +14,13 @@ from django.test.utils import CaptureQueriesContext
 from pytest_django import DjangoCaptureOnCommitCallbacks
 
 from foldline.catalog.models import Revision
-from foldline.clock import database_now
+from foldline.clock import database_now, day_of, midnight
 from foldline.errors import QuotaForbids, job_error
 from foldline.fleet.services import register
 from foldline.jobs import services
 from foldline.jobs.blocked import Blocked
 from foldline.jobs.breaker import Breaker, Cause, written
 from foldline.jobs.claims import ClaimedJob, Fence
-from foldline.jobs.limits import midnight
 from foldline.jobs.line import startable
 from foldline.jobs.models import Attempt, Job, QueueState
 from foldline.jobs.pauses import pause, resume
@@ -160,7 +159,7 @@ class TestSwitchedOff:
 class TestBudget:
     @pytest.fixture
     def used(self, owner_of_jobs: Tenant) -> Callable[[float], object]:
-        today = midnight(database_now()).date()
+        today = day_of(database_now())
         return lambda gpu_seconds: DailyUse.objects.update_or_create(
             tenant=owner_of_jobs, model="sleepy", day=today, defaults={"gpu_seconds": gpu_seconds}
         )
@@ -184,7 +183,7 @@ class TestBudget:
         used(100)
         assert [job.fence.job_id for job in take(limit=2)] == [theirs]
         assert reason(mine) == "quota"
-        long_ago = midnight(database_now()).date() - timedelta(days=40)
+        long_ago = day_of(database_now()) - timedelta(days=40)
         DailyUse.objects.update(day=long_ago)
         assert [job.fence.job_id for job in take()] == [mine]
 
@@ -216,7 +215,7 @@ class TestFairAccounts:
     def test_who_used_much_lately_weighs_less(
         self, make_job: MakeJob, take: Take, owner_of_jobs: Tenant, other_tenant: Tenant
     ) -> None:
-        yesterday = midnight(database_now()).date() - timedelta(days=1)
+        yesterday = day_of(database_now()) - timedelta(days=1)
         frugal = [Tenant.objects.create(slug=f"lab-{n}", name="-") for n in range(9)]
         for tenant in frugal:
             DailyUse.objects.create(tenant=tenant, model="m", day=yesterday, gpu_seconds=10)
@@ -438,9 +437,9 @@ class TestStartable:
         limit(gpu_seconds_day=10)
         now = database_now()
         DailyUse.objects.create(
-            tenant=owner_of_jobs, model="sleepy", day=midnight(now).date(), gpu_seconds=10
+            tenant=owner_of_jobs, model="sleepy", day=day_of(now), gpu_seconds=10
         )
-        tomorrow = midnight(now) + timedelta(days=1)
+        tomorrow = midnight(day_of(now) + timedelta(days=1))
         counted = [
             startable(revision.id, model_id=revision.model_id, now=moment)
             for moment in (now, tomorrow - timedelta(seconds=1), tomorrow)

@@ -16,7 +16,7 @@ from foldline.catalog.models import Model, Revision
 from foldline.ids import first_id
 from foldline.jobs.models import Job
 from foldline.jobs.states import State
-from foldline.ops.use import Line, use_of
+from foldline.ops.use import Line, use_beside_limits
 from foldline.tenants.models import DailyUse, Quota, Tenant
 
 pytestmark = pytest.mark.django_db
@@ -71,7 +71,7 @@ def test_use_is_counted_as_a_whole_and_by_model(
     Quota.objects.create(tenant=tenant, waiting=3, artifact_bytes=1000)
     Quota.objects.create(tenant=tenant, model=Model.objects.get(name="toy"), running=1)
 
-    whole, other, toy = use_of(tenant.pk)
+    whole, other, toy = use_beside_limits(tenant.pk)
     assert [str(line.model) for line in (whole, other, toy)] == ["None", "other", "toy"]
     assert numbers(whole) == {
         "waiting": (3, 3),

@@ -37,7 +37,6 @@ def test_nothing_is_known_of_a_model_that_never_ran() -> None:
     times = ServiceTimes()
     assert times.median_s(10) is None
     assert times.mean_s(10) is None
-    assert times.remaining_s(1.0, size=10) is None
     assert times.sigma(10) > 0.3
 
 
@@ -94,9 +93,9 @@ def test_a_job_that_has_run_for_long_has_what_such_jobs_have_left() -> None:
 
 
 def test_the_longer_a_job_has_run_the_less_is_left_and_the_later_it_ends() -> None:
-    times = learned(100)
-    left = [times.remaining_s(elapsed, size=200) or 0.0 for elapsed in (0, 5, 10, 15, 20, 30)]
-    ends = [elapsed + rest for elapsed, rest in zip((0, 5, 10, 15, 20, 30), left, strict=True)]
+    run_s = (0, 5, 10, 15, 20, 30)
+    left = [remainder_s(0.5, elapsed_s=ran, median_s=20.0, sigma=0.3) for ran in run_s]
+    ends = [ran + rest for ran, rest in zip(run_s, left, strict=True)]
     assert left == sorted(left, reverse=True)
     assert ends == sorted(ends)
 

@@ -11,6 +11,7 @@ import pytest
 from foldline.scheduling.estimate import ServiceTimes
 from foldline.scheduling.eta import Capacity, ColdStart
 from foldline.scheduling.fairness import Head, next_job, order
+from foldline.scheduling.flows import unknown_flow
 from foldline.scheduling.walk import Walk, walk
 
 NOW = datetime(2026, 11, 30, tzinfo=UTC)
@@ -64,7 +65,7 @@ def test_work_is_what_jobs_of_the_size_took_once_any_has_run() -> None:
 
 def test_an_empty_line_starts_a_newcomer_at_once() -> None:
     seen = walked([])
-    assert seen.behind(":batch") == (0, 0.0)
+    assert seen.behind(unknown_flow("batch")) == (0, 0.0)
     assert seen.curves["batch"].at(0.0) == (0.0, 0.0)
 
 

@@ -18,8 +18,9 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from foldline.clock import day_of
 from foldline.tenants import ledger_csv
-from foldline.tenants.ledger import Kind, cost_of, day_of, post
+from foldline.tenants.ledger import Kind, cost_of, post
 from foldline.tenants.ledger_csv import csv_rows
 from foldline.tenants.models import AuditEntry, DailyUse, LedgerLine, Tenant
 from foldline.tenants.usage import spent
@@ -107,7 +108,7 @@ def test_what_was_spent_is_of_the_day_and_of_its_month(write: Write, tenant: Ten
         ("2026-03-16T00:00", "a"),
     ):
         write(seconds=1, at=datetime.fromisoformat(at).replace(tzinfo=UTC), model=model)
-    told = spent(tenant.id, today=date(2026, 3, 15))
+    told = spent([tenant.id], today=date(2026, 3, 15))[tenant.id]
     assert (told.day, told.month) == ({"a": 1, "b": 1}, {"a": 2, "b": 1})
 
 

@@ -9,10 +9,9 @@ from foldline.api.answers import UsageReport
 from foldline.api.openapi import USAGE_FILTERS, describe
 from foldline.api.usage import MOST_DAYS, period, usage_body
 from foldline.api.views.base import ApiView, caller, query
-from foldline.clock import database_now
-from foldline.tenants.ledger import day_of
+from foldline.clock import database_now, day_of
 from foldline.tenants.quotas import quotas_of
-from foldline.tenants.usage import MOST_SESSIONS, spent, use_of
+from foldline.tenants.usage import MOST_SESSIONS, spent, usage_report
 
 
 class UsageView(ApiView):
@@ -30,12 +29,13 @@ class UsageView(ApiView):
         tenant_id = caller(request).tenant_id
         today = day_of(database_now())
         days = period(asked, today=today)
-        use = use_of(
+        report = usage_report(
             tenant_id,
             first=days.first,
             last=days.last,
             session=asked.get("session"),
             model=asked.get("model"),
         )
-        quotas, used = quotas_of(tenant_id), spent(tenant_id, today=today)
-        return Response(usage_body(use, days, quotas=quotas, spent=used, today=today))
+        used = spent([tenant_id], today=today)[tenant_id]
+        quotas = quotas_of(tenant_id)
+        return Response(usage_body(report, days, quotas=quotas, spent=used, today=today))

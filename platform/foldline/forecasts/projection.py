@@ -1,4 +1,4 @@
-"""What one look at a revision's line, workers and past shows: its outlook."""
+"""What follows from a revision's line, workers and past: its outlook."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from foldline.jobs.breaker import read
 from foldline.jobs.models import Priority, QueueState
 from foldline.scheduling.estimate import ServiceTimes
 from foldline.scheduling.fairness import CLASS_WEIGHT, DEFAULT_ESTIMATE_GPU_S
+from foldline.scheduling.flows import class_of, unknown_flow
 from foldline.scheduling.tags import Tags
 from foldline.scheduling.walk import Walk, walk
 
@@ -27,7 +28,7 @@ AHEAD = 8  # jobs over which the distance between two of a flow is taken
 STOPPED = (Blocked.PAUSED, Blocked.CRASH_LOOPING)
 
 
-def look(
+def project(
     revision: Revision,
     queue: QueueState,
     line: Line,
@@ -120,13 +121,12 @@ def _tails(queue: QueueState, line: Line, walked: Walk, *, each_gpu_s: float) ->
     tags = Tags(queue.accounts)
     weights = {flow: heads[0].weight for flow, heads in line.flows.items()}
     asleep = {flow: 1.0 for flow in (*tags.awake, *tags.asleep) if flow not in line.held}
-    new = {f":{priority}": 1.0 for priority in Priority.values}
+    new = {unknown_flow(priority): 1.0 for priority in Priority.values}
     tails = {}
     for flow, weight in {**new, **asleep, **weights}.items():
-        priority = flow.rpartition(":")[2]
-        step = each_gpu_s / (weight * CLASS_WEIGHT.get(priority, 1.0))
-        position = walked.replay.place(flow)
-        further = walked.replay.place(flow, beyond=AHEAD * step) - position
+        step = each_gpu_s / (weight * CLASS_WEIGHT.get(class_of(flow), 1.0))
+        position = walked.schedule.place(flow)
+        further = walked.schedule.place(flow, beyond=AHEAD * step) - position
         tails[flow.removeprefix(":")] = Tail(
             waiting=len(line.flows.get(flow, ())),
             position=position + 1,

@@ -21,8 +21,8 @@ from foldline.forecasts.line import Line, line_of
 from foldline.forecasts.models import Forecast, Told
 from foldline.forecasts.outlook import Outlook, outlook_of
 from foldline.forecasts.places import Places, arranged
+from foldline.forecasts.projection import project
 from foldline.forecasts.sample import Newcomer, told_to
-from foldline.forecasts.sight import look
 from foldline.jobs.models import Job, QueueState
 from foldline.scheduling.fairness import Head
 
@@ -91,7 +91,7 @@ class Walker:
         known = before.places.rows() if before else {}
         line, crew = line_of(revision, now=now), crew_of(revision)
         arrivals = before.arrivals if before else ()
-        outlook, walked = look(
+        outlook, walked = project(
             revision,
             queue,
             line,

@@ -14,7 +14,7 @@ from foldline.forecasts.models import Forecast
 from foldline.forecasts.outlook import Outlook, outlook_of
 from foldline.forecasts.prospects import Prospect
 from foldline.forecasts.reading import estimate_gpu_s, prospect_of
-from foldline.forecasts.walk import Walker
+from foldline.forecasts.walker import Walker
 from foldline.jobs.models import Attempt, Job
 from foldline.jobs.pauses import pause
 from foldline.jobs.services import claim
