@@ -117,6 +117,23 @@ def test_what_a_worker_computes_now_is_waited_for(
     assert (finish - database_now()).total_seconds() == pytest.approx(90, abs=12)
 
 
+def test_a_worker_that_leaves_takes_no_further_job(
+    make_job: MakeJob, make_worker: MakeWorker, past: Past, revision: Revision, walker: Walker
+) -> None:
+    past(10, seconds=10)
+    walker.begin()
+    make_worker("w1", state="busy")
+    make_job()
+    assert claim(revision_id=revision.id, owner="w1")
+    make_job()
+    walker.walk()
+    staying, _ = seen(revision).curves["interactive"].at(0.0)
+    Worker.objects.filter(name="w1").update(state="draining")
+    walker.walk()
+    leaving, _ = seen(revision).curves["interactive"].at(0.0)
+    assert staying < 15 < leaving  # when its job of 10 s has ended; a cold start of 20 s
+
+
 def test_jobs_that_shared_a_call_keep_a_worker_for_their_part(
     make_job: MakeJob, make_worker: MakeWorker, past: Past, revision: Revision
 ) -> None:
