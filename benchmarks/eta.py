@@ -3,12 +3,14 @@
 Generated traces are replayed through the functions the service forecasts with. Parameters were
 chosen on the seeds of TUNING and on steady traces alone; the figures are of HELD_OUT. The first
 half day of each trace is there to learn from and not scored. Each figure is the mean over the
-seeds, with a 95 % interval of that mean.
+seeds, with a 95 % interval of that mean. The floors are what `benchmarks.floor` says that nobody
+could do better, at some of the walks of the same replays.
 """
 
 from __future__ import annotations
 
 import os
+import random
 import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -19,6 +21,7 @@ from statistics import mean, stdev
 from typing import Any
 
 from benchmarks.figures import figure, publish
+from benchmarks.floor import Floor, Oracle, floor_of
 from benchmarks.replay import Job, Pool, Replay
 from benchmarks.traces import WORKERS, Trace, drifting, losing, steady
 
@@ -71,6 +74,38 @@ def replayed(seed: int, *, trace: Callable[..., Trace], days: float = DAYS) -> S
     return scored(Replay(trace=trace(seed, days=days), pool=pool, seed=seed).run())
 
 
+def floored(seed: int) -> Floor:
+    """The same replay of a steady trace, watched by one who knows all that can be known."""
+    oracle = Oracle(rng=random.Random(seed), since_s=LEARN_S)
+    pool = Pool(most=WORKERS)
+    Replay(trace=steady(seed, days=DAYS), pool=pool, seed=seed, watch=oracle.watch).run()
+    return floor_of(oracle, long_s=LONG_S)
+
+
+def floor_figures(floors: Sequence[Floor]) -> list[dict[str, Any]]:
+    """`service` is what was told of the same jobs. `any_point`: of the point forecast that is
+    off least in the mean, which lies below the median; a p50 is a median, and stays one."""
+
+    def over(name: str) -> list[float]:
+        return [getattr(floor, name) for floor in floors]
+
+    return [
+        figure(
+            f"eta_{what}_floor",
+            mean(over(what)),
+            unit="ratio",
+            interval_95=_interval(over(what)),
+            service=round(mean(over(f"service_{what}")), 3),
+            seeds=[HELD_OUT[0], HELD_OUT[-1]],
+            **{name: round(mean(over(of)), 3) for name, of in more.items()},
+        )
+        for what, more in (
+            ("mape", {"any_point": "least_mape"}),
+            ("sharpness", {"p90_coverage": "coverage"}),
+        )
+    ]
+
+
 def figures(name: str, scores: Sequence[Score], seeds: Sequence[int]) -> list[dict[str, Any]]:
     """The figures of one kind of trace; only the steady one has targets."""
     aimed = not name
@@ -116,6 +151,8 @@ def main() -> None:
             scores = list(processes.map(partial(replayed, trace=trace), seeds))
             print(name or "steady", scores, file=sys.stderr)
             told += figures(name, scores, seeds)
+            if not name:
+                told += floor_figures(list(processes.map(floored, HELD_OUT)))
     publish("eta", told)
 
 

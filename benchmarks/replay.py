@@ -99,6 +99,9 @@ class Replay:
     choose: Choose = fair
     forecasts: bool = True
     samples: int = 60
+    watch: Callable[[Replay, Sequence[Job]], None] | None = None
+    """Called after each walk, with the jobs it told of."""
+
     jobs: list[Job] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -278,6 +281,8 @@ class Replay:
                 p90_s=max(p50, p90 * self._factors[job.head.priority]),
                 naive_s=self._naive(place.position),
             )
+        if self.watch is not None:
+            self.watch(self, waiting)
 
     def _capacity(self) -> Capacity:
         loading = tuple(self.now - w.since_s for w in self._workers if not w.ready)

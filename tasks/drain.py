@@ -25,9 +25,11 @@ class Watchdog(threading.Thread):
     """Says once that a drain has begun, and ends the process when it has been idle for `grace_s`
     in it.
 
-    A job may run on for half an hour in a drain, and forecasts must not count meanwhile on a
-    worker that takes no other. Celery acknowledges on its main thread, which a frozen Redis blocks for ever. By then
-    every result is durable and the ticket is only a ticket, so nothing is lost by leaving.
+    It is said while a job still runs, perhaps for half an hour: forecasts must not count on a
+    worker that takes no other.
+
+    Celery acknowledges on its main thread, which a frozen Redis blocks for ever. By then every
+    result is durable and the ticket is only a ticket, so nothing is lost by leaving.
     """
 
     def __init__(
