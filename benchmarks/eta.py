@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 import random
-import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ from typing import Any
 
 from benchmarks.figures import figure, publish
 from benchmarks.floor import Floor, Oracle, floor_of
-from benchmarks.replay import Job, Pool, Replay
+from benchmarks.replay import Job, Pool, Replay, Watch
 from benchmarks.traces import WORKERS, Trace, drifting, losing, steady
 
 TUNING = range(1, 5)
@@ -33,7 +32,7 @@ LONG_S = 30.0
 T95 = {4: 3.182, 12: 2.201}
 """Student's t for so many seeds."""
 
-TRACES: dict[str, Callable[..., Trace]] = {"": steady, "drift_": drifting, "lost_": losing}
+OTHER_TRACES: dict[str, Callable[..., Trace]] = {"drift_": drifting, "lost_": losing}
 OTHERS = HELD_OUT[:4]
 """Traces that drift or lose workers are shown beside, on fewer seeds."""
 
@@ -69,17 +68,18 @@ def scored(jobs: Sequence[Job]) -> Score:
     )
 
 
-def replayed(seed: int, *, trace: Callable[..., Trace], days: float = DAYS) -> Score:
-    pool = Pool(most=WORKERS)
-    return scored(Replay(trace=trace(seed, days=days), pool=pool, seed=seed).run())
+def replayed(
+    seed: int, *, trace: Callable[..., Trace], days: float = DAYS, watch: Watch | None = None
+) -> Score:
+    replay = Replay(trace=trace(seed, days=days), pool=Pool(most=WORKERS), seed=seed, watch=watch)
+    return scored(replay.run())
 
 
-def floored(seed: int) -> Floor:
-    """The same replay of a steady trace, watched by one who knows all that can be known."""
+def watched(seed: int) -> tuple[Score, Floor]:
+    """A replay of a steady trace, beside one who knows all that can be known."""
     oracle = Oracle(rng=random.Random(seed), since_s=LEARN_S)
-    pool = Pool(most=WORKERS)
-    Replay(trace=steady(seed, days=DAYS), pool=pool, seed=seed, watch=oracle.watch).run()
-    return floor_of(oracle, long_s=LONG_S)
+    score = replayed(seed, trace=steady, watch=oracle.watch)
+    return score, floor_of(oracle, long_s=LONG_S)
 
 
 def floor_figures(floors: Sequence[Floor]) -> list[dict[str, Any]]:
@@ -146,13 +146,11 @@ def _interval(values: Sequence[float]) -> list[float]:
 def main() -> None:
     told = []
     with ProcessPoolExecutor(os.cpu_count()) as processes:
-        for name, trace in TRACES.items():
-            seeds = HELD_OUT if not name else OTHERS
-            scores = list(processes.map(partial(replayed, trace=trace), seeds))
-            print(name or "steady", scores, file=sys.stderr)
-            told += figures(name, scores, seeds)
-            if not name:
-                told += floor_figures(list(processes.map(floored, HELD_OUT)))
+        scores, floors = zip(*processes.map(watched, HELD_OUT), strict=True)
+        told += figures("", scores, HELD_OUT) + floor_figures(floors)
+        for name, trace in OTHER_TRACES.items():
+            others = list(processes.map(partial(replayed, trace=trace), OTHERS))
+            told += figures(name, others, OTHERS)
     publish("eta", told)
 
 

@@ -36,10 +36,10 @@ from benchmarks.traces import (
 )
 from foldline.scheduling.estimate import remainder_s
 
-EVERY = 12
+EVERY = 24
 """Of the walks one in so many: a future is dear."""
 
-DRAWS = 60
+DRAWS = 40
 OPEN_S = 5.0
 """A burst whose last call is older has ended: within one, 0.5 s lie between calls."""
 
