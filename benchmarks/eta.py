@@ -86,23 +86,22 @@ def floor_figures(floors: Sequence[Floor]) -> list[dict[str, Any]]:
     """`service` is what was told of the same jobs. `any_point`: of the point forecast that is
     off least in the mean, which lies below the median; a p50 is a median, and stays one."""
 
-    def over(name: str) -> list[float]:
-        return [getattr(floor, name) for floor in floors]
+    def told(what: str, **more: str) -> dict[str, Any]:
+        values = {name: [getattr(floor, of) for floor in floors] for name, of in more.items()}
+        beside: dict[str, Any] = {name: round(mean(each), 3) for name, each in values.items()}
+        each = [getattr(floor, what) for floor in floors]
+        return figure(
+            f"eta_{what}_floor",
+            mean(each),
+            unit="ratio",
+            interval_95=_interval(each),
+            seeds=[HELD_OUT[0], HELD_OUT[-1]],
+            **beside,
+        )
 
     return [
-        figure(
-            f"eta_{what}_floor",
-            mean(over(what)),
-            unit="ratio",
-            interval_95=_interval(over(what)),
-            service=round(mean(over(f"service_{what}")), 3),
-            seeds=[HELD_OUT[0], HELD_OUT[-1]],
-            **{name: round(mean(over(of)), 3) for name, of in more.items()},
-        )
-        for what, more in (
-            ("mape", {"any_point": "least_mape"}),
-            ("sharpness", {"p90_coverage": "coverage"}),
-        )
+        told("mape", service="service_mape", any_point="least_mape"),
+        told("sharpness", service="service_sharpness", p90_coverage="coverage"),
     ]
 
 

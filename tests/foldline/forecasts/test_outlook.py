@@ -79,9 +79,9 @@ def test_the_p90_is_what_the_calibration_makes_of_it_and_never_before_the_p50() 
     p50, p90 = told
     assert p50 < p90
     for factor in (0.1, 2.0):
-        stretched = replace(outlook, factors={"interactive": factor})
-        expected = (p50, pytest.approx(p50 + factor * (p90 - p50)))
-        assert stretched.start_s(100, priority="interactive") == expected
+        changed = replace(outlook, factors={"interactive": factor})
+        expected = pytest.approx((p50, p50 + factor * (p90 - p50)))
+        assert changed.start_s(100, priority="interactive") == expected
 
 
 def test_no_time_lies_in_the_past() -> None:
