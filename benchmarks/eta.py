@@ -3,13 +3,14 @@
 Generated traces are replayed through the functions the service forecasts with. Parameters were
 chosen on the seeds of TUNING and on steady traces alone; the figures are of HELD_OUT. The first
 half day of each trace is there to learn from and not scored. Each figure is the mean over the
-seeds, with a 95 % interval of that mean.
+seeds, with a 95 % interval of that mean. The floors are what `benchmarks.floor` says that nobody
+could do better, at some of the walks of the same replays.
 """
 
 from __future__ import annotations
 
 import os
-import sys
+import random
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
@@ -19,7 +20,8 @@ from statistics import mean, stdev
 from typing import Any
 
 from benchmarks.figures import figure, publish
-from benchmarks.replay import Job, Pool, Replay
+from benchmarks.floor import Floor, Oracle, floor_of
+from benchmarks.replay import Job, Pool, Replay, Watch
 from benchmarks.traces import WORKERS, Trace, drifting, losing, steady
 
 TUNING = range(1, 5)
@@ -30,7 +32,7 @@ LONG_S = 30.0
 T95 = {4: 3.182, 12: 2.201}
 """Student's t for so many seeds."""
 
-TRACES: dict[str, Callable[..., Trace]] = {"": steady, "drift_": drifting, "lost_": losing}
+OTHER_TRACES: dict[str, Callable[..., Trace]] = {"drift_": drifting, "lost_": losing}
 OTHERS = HELD_OUT[:4]
 """Traces that drift or lose workers are shown beside, on fewer seeds."""
 
@@ -66,9 +68,41 @@ def scored(jobs: Sequence[Job]) -> Score:
     )
 
 
-def replayed(seed: int, *, trace: Callable[..., Trace], days: float = DAYS) -> Score:
-    pool = Pool(most=WORKERS)
-    return scored(Replay(trace=trace(seed, days=days), pool=pool, seed=seed).run())
+def replayed(
+    seed: int, *, trace: Callable[..., Trace], days: float = DAYS, watch: Watch | None = None
+) -> Score:
+    replay = Replay(trace=trace(seed, days=days), pool=Pool(most=WORKERS), seed=seed, watch=watch)
+    return scored(replay.run())
+
+
+def watched(seed: int) -> tuple[Score, Floor]:
+    """A replay of a steady trace, beside one who knows all that can be known."""
+    oracle = Oracle(rng=random.Random(seed), since_s=LEARN_S)
+    score = replayed(seed, trace=steady, watch=oracle.watch)
+    return score, floor_of(oracle, long_s=LONG_S)
+
+
+def floor_figures(floors: Sequence[Floor]) -> list[dict[str, Any]]:
+    """`service` is what was told of the same jobs. `any_point`: of the point forecast that is
+    off least in the mean, which lies below the median; a p50 is a median, and stays one."""
+
+    def told(what: str, **more: str) -> dict[str, Any]:
+        values = {name: [getattr(floor, of) for floor in floors] for name, of in more.items()}
+        beside: dict[str, Any] = {name: round(mean(each), 3) for name, each in values.items()}
+        each = [getattr(floor, what) for floor in floors]
+        return figure(
+            f"eta_{what}_floor",
+            mean(each),
+            unit="ratio",
+            interval_95=_interval(each),
+            seeds=[HELD_OUT[0], HELD_OUT[-1]],
+            **beside,
+        )
+
+    return [
+        told("mape", service="service_mape", any_point="least_mape"),
+        told("sharpness", service="service_sharpness", p90_coverage="coverage"),
+    ]
 
 
 def figures(name: str, scores: Sequence[Score], seeds: Sequence[int]) -> list[dict[str, Any]]:
@@ -111,11 +145,11 @@ def _interval(values: Sequence[float]) -> list[float]:
 def main() -> None:
     told = []
     with ProcessPoolExecutor(os.cpu_count()) as processes:
-        for name, trace in TRACES.items():
-            seeds = HELD_OUT if not name else OTHERS
-            scores = list(processes.map(partial(replayed, trace=trace), seeds))
-            print(name or "steady", scores, file=sys.stderr)
-            told += figures(name, scores, seeds)
+        scores, floors = zip(*processes.map(watched, HELD_OUT), strict=True)
+        told += figures("", scores, HELD_OUT) + floor_figures(floors)
+        for name, trace in OTHER_TRACES.items():
+            others = list(processes.map(partial(replayed, trace=trace), OTHERS))
+            told += figures(name, others, OTHERS)
     publish("eta", told)
 
 

@@ -22,9 +22,12 @@ from uuid import UUID
 
 from benchmarks.traces import COLD_S, Call, Trace
 from foldline.scheduling.estimate import ServiceTimes
-from foldline.scheduling.eta import Capacity, ColdStart, Running, calibrate
+from foldline.scheduling.eta import Capacity, ColdStart, Running, calibrate, stretched
 from foldline.scheduling.fairness import Accounts, Head, next_job, settle
 from foldline.scheduling.walk import walk
+
+Watch = Callable[["Replay", Sequence["Job"]], None]
+"""Called after each walk, with the jobs it told of."""
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 WALK_EVERY_S = 2.0
@@ -99,6 +102,7 @@ class Replay:
     choose: Choose = fair
     forecasts: bool = True
     samples: int = 60
+    watch: Watch | None = None
     jobs: list[Job] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -275,9 +279,11 @@ class Replay:
                 at_s=self.now,
                 p50_s=p50,
                 raw_p90_s=p90,
-                p90_s=max(p50, p90 * self._factors[job.head.priority]),
+                p90_s=stretched(p50, p90, factor=self._factors[job.head.priority]),
                 naive_s=self._naive(place.position),
             )
+        if self.watch is not None:
+            self.watch(self, waiting)
 
     def _capacity(self) -> Capacity:
         loading = tuple(self.now - w.since_s for w in self._workers if not w.ready)

@@ -22,23 +22,36 @@ def draining() -> bool:
 
 
 class Watchdog(threading.Thread):
-    """Ends the process when it has been idle for `grace_s` in a drain.
+    """Says once that a drain has begun, and ends the process when it has been idle for `grace_s`
+    in it.
 
-    Celery acknowledges on its main thread, which a frozen Redis blocks for ever. By then
-    every result is durable and the ticket is only a ticket, so nothing is lost by leaving.
+    It is said while a job still runs, perhaps for half an hour: forecasts must not count on a
+    worker that takes no other.
+
+    Celery acknowledges on its main thread, which a frozen Redis blocks for ever. By then every
+    result is durable and the ticket is only a ticket, so nothing is lost by leaving.
     """
 
     def __init__(
-        self, *, busy: Callable[[], bool], leave: Callable[[], None], grace_s: float = GRACE_S
+        self,
+        *,
+        busy: Callable[[], bool],
+        begun: Callable[[], None],
+        leave: Callable[[], None],
+        grace_s: float = GRACE_S,
     ) -> None:
         super().__init__(name="drain-watchdog", daemon=True)
-        self._busy, self._leave, self._grace_s = busy, leave, grace_s
+        self._busy, self._begun, self._leave, self._grace_s = busy, begun, leave, grace_s
         self.ended = threading.Event()
 
     def run(self) -> None:
+        while not draining():
+            if self.ended.wait(LOOK_S):
+                return
+        self._begun()
         idle = 0.0
         while not self.ended.wait(LOOK_S):
-            idle = idle + LOOK_S if draining() and not self._busy() else 0.0
+            idle = idle + LOOK_S if not self._busy() else 0.0
             if idle >= self._grace_s:
                 log.warning("the broker does not answer: leaving without its goodbye")
                 self._leave()

@@ -79,7 +79,9 @@ class Launch:
         """Load the plugin and serve until told to stop; gives the exit code."""
         occupy(self._desk)
         self._heartbeat.start()
-        watchdog = Watchdog(busy=self._desk.busy.is_set, leave=self._host.stop)
+        watchdog = Watchdog(
+            busy=self._desk.busy.is_set, begun=self._desk.say_state, leave=self._host.stop
+        )
         watchdog.start()
         worker = self._celery_worker()
         try:

@@ -129,6 +129,18 @@ class TestDrain:
         assert list(outcomes) == ["worker_lost", "succeeded"]
         assert [job.attempt for job in waiting] == [1] * 5
 
+    def test_is_said_while_the_job_still_runs(
+        self, submit_job: Submit, sleepy: WorkerProcess
+    ) -> None:
+        """Forecasts do not wait for a worker that leaves."""
+        job = until(submit_job("sleepy", {"seconds": 120}), "running")
+        sleepy.drain()
+        wait_until(lambda: Worker.objects.get().state == "draining")
+        job.refresh_from_db()
+        assert (job.state, Worker.objects.get().current_job) == ("running", job.id)
+        services.cancel(tenant_id=job.tenant_id, job_id=job.id)
+        assert sleepy.exit_code() == 0
+
     def test_cancel_consumer_then_sigterm_repeats_nothing(
         self, submit_job: Submit, revisions: dict[str, Revision], tmp_path: Path, settings: Settings
     ) -> None:

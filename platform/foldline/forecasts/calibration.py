@@ -47,7 +47,7 @@ class Shown:
 
 
 def factors(model_id: UUID) -> Mapping[str, float]:
-    """By class, what the raw p90 of a model is multiplied by."""
+    """By class, what the p90s of a model are `stretched` by."""
     return dict(Calibration.objects.filter(model=model_id).values_list("priority", "factor"))
 
 

@@ -25,9 +25,11 @@ LOADING = (Worker.State.STARTING, Worker.State.LOADING)
 
 @dataclass(frozen=True, kw_only=True)
 class Crew:
-    """The newest workers of a revision, present and gone, the last one first."""
+    """The newest workers of a revision, present and gone, the last one first. `wanted`: how many
+    the scaler wants; 0 when none says so."""
 
     workers: Sequence[Worker]
+    wanted: int = 0
 
     def loaded(self) -> list[Worker]:
         return [worker for worker in self.workers if worker.state in LOADED]
@@ -64,7 +66,8 @@ class Crew:
     def capacity(
         self, runs: Sequence[Run], *, wall: ServiceTimes, cold: ColdStart, now: datetime
     ) -> Capacity:
-        """When each of them is free. Without any one is taken to start now."""
+        """When each of them is free. Those that were ordered and have not shown up are taken to
+        start now; without any, one is."""
         began: dict[str, Run] = {}
         for run in runs:
             first = began.setdefault(run.worker, run)
@@ -75,16 +78,17 @@ class Crew:
             idle=len(loaded) - len(busy),
             running=tuple(_running(run, wall=wall, now=now) for run in busy),
             loading=tuple(_seconds(worker.started_at, now) for worker in self.loading()),
-            starting=0 if self.serving else 1,
+            starting=max(self.wanted - self.serving, 0 if self.serving else 1),
             cold=cold,
         )
 
 
-def crew_of(revision: Revision) -> Crew:
+def crew_of(revision: Revision, *, wanted: int = 0) -> Crew:
     """All that are present, and the newest of those that are gone."""
     workers = Worker.objects.filter(revision=revision).order_by("-started_at")
     present = list(workers.exclude(state=Worker.State.GONE))
-    return Crew(workers=[*present, *workers.filter(state=Worker.State.GONE)[:STARTS]])
+    gone = workers.filter(state=Worker.State.GONE)[:STARTS]
+    return Crew(workers=[*present, *gone], wanted=wanted)
 
 
 def _running(run: Run, *, wall: ServiceTimes, now: datetime) -> Running:

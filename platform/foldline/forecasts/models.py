@@ -33,11 +33,11 @@ class Told(models.Model):
 
 
 class Calibration(models.Model):
-    """How right the forecasts of a model and class were, and what its p90 is multiplied by."""
+    """How right the forecasts of a model and class were, and what its p90 is stretched by."""
 
     model = models.ForeignKey(Model, on_delete=models.CASCADE, related_name="calibrations")
     priority = models.CharField(max_length=12, choices=Priority)
-    factor = models.FloatField(default=1.0, help_text="Learned: the raw p90 times this holds 90 %.")
+    factor = models.FloatField(default=1.0, help_text="Learned: stretched by it, p90s hold 90 %.")
     jobs = models.PositiveIntegerField(default=0)
     covered = models.PositiveIntegerField(default=0, help_text="Started before the p90.")
     long_waits = models.PositiveIntegerField(default=0, help_text="Waited 30 s or more.")

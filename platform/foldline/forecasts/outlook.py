@@ -14,7 +14,7 @@ from typing import Any
 
 from foldline.jobs.blocked import Blocked
 from foldline.scheduling.estimate import ServiceTimes, bucket
-from foldline.scheduling.eta import Curve
+from foldline.scheduling.eta import Curve, stretched
 from foldline.scheduling.flows import class_of
 from foldline.scheduling.walk import COUNTED_AHEAD
 
@@ -117,7 +117,7 @@ class Outlook:
         if curve is None:
             return None
         p50, p90 = curve.at(ahead_s)
-        return p50, max(p50, p90 * self.factors.get(priority, 1.0))
+        return p50, stretched(p50, p90, factor=self.factors.get(priority, 1.0))
 
     def expected(self, size: int) -> Expected:
         """What a job of this size takes."""

@@ -14,8 +14,9 @@ from django.db.models import Exists, OuterRef, Q
 
 from foldline.catalog.models import Revision
 from foldline.clock import database_now
+from foldline.fleet.policies import is_fresh, latest_decisions
 from foldline.forecasts.calibration import keep_told, learn
-from foldline.forecasts.capacity import crew_of
+from foldline.forecasts.capacity import Crew, crew_of
 from foldline.forecasts.history import History, Run
 from foldline.forecasts.line import Line, line_of
 from foldline.forecasts.models import Forecast, Told
@@ -72,10 +73,12 @@ class Walker:
         runs = self._history.refresh()
         revisions = _due()
         queues = QueueState.objects.in_bulk({revision.model_id for revision in revisions})
+        wanted = _wanted(revisions, now=now)
         told = []
         for revision in revisions:
             queue = queues.get(revision.model_id) or QueueState(model_id=revision.model_id)
-            told.append(self._walk(revision, queue, runs, now=now))
+            crew = crew_of(revision, wanted=wanted.get(revision.id, 0))
+            told.append(self._walk(revision, queue, crew, runs, now=now))
         with transaction.atomic():
             _store({revision.id: self._trails[revision.id] for revision in revisions})
             for sample in told:
@@ -84,12 +87,18 @@ class Walker:
         return len(revisions)
 
     def _walk(
-        self, revision: Revision, queue: QueueState, runs: Sequence[Run], *, now: datetime
+        self,
+        revision: Revision,
+        queue: QueueState,
+        crew: Crew,
+        runs: Sequence[Run],
+        *,
+        now: datetime,
     ) -> list[Told]:
         """Walk one line; gives what the new jobs in it were told."""
         before = self._trails.get(revision.id)
         known = before.places.rows() if before else {}
-        line, crew = line_of(revision, now=now), crew_of(revision)
+        line = line_of(revision, now=now)
         arrivals = before.arrivals if before else ()
         outlook, walked = project(
             revision,
@@ -129,6 +138,12 @@ def _due() -> list[Revision]:
     waits = Job.objects.filter(revision=OuterRef("id"), state="queued", attached_to=None)
     revisions = Revision.objects.exclude(state=Revision.State.DRAFT).select_related("model")
     return list(revisions.filter(Q(state=Revision.State.LIVE) | Exists(waits)))
+
+
+def _wanted(revisions: Sequence[Revision], *, now: datetime) -> Mapping[UUID, int]:
+    """How many workers the scaler wants of each; none where it has stopped saying so."""
+    decisions = latest_decisions([revision.id for revision in revisions])
+    return {key: each.desired for key, each in decisions.items() if is_fresh(each, now=now)}
 
 
 def _store(trails: Mapping[UUID, Trail]) -> None:

@@ -28,8 +28,13 @@ BURSTS = 200
 DOUBT = 0.12
 """Spread of what all jobs of a line may be misjudged by together; it does not average out."""
 
-STEP = 0.01
-"""Of a calibration. Small, because the jobs of a burst are late together."""
+STEP = 0.005
+"""Of a calibration. Small, because the jobs of a burst are late together: a factor that follows
+them is too high for everybody who comes after."""
+
+UNSEEN = 0.2
+"""Of the p50: what a calibrated p90 has beyond what was sampled. Who comes in the next hour is
+known worse than the last day shows, and the more so the longer the wait."""
 
 _KNOTS = frozenset((*range(17), *range(20, 41, 4), *range(48, 97, 8), *range(112, 201, 16), 200))
 _POOL = 1024
@@ -297,8 +302,14 @@ def _free_at(capacity: Capacity, shares: Sequence[float], place: int) -> list[fl
     return free
 
 
+def stretched(p50: float, p90: float, *, factor: float) -> float:
+    """The p90 as calibrated. The factor stretches what lies beyond the p50, so that a start that
+    is certain stays so."""
+    return p50 + factor * (p90 - p50 + UNSEEN * p50)
+
+
 def calibrate(factor: float, *, missed: bool) -> float:
-    """What the next p90 is multiplied by, after a job started late (`missed`) or in time.
+    """What the next p90 is stretched by, after a job started late (`missed`) or in time.
 
     It settles where one job in ten is late. Between 0.5 and 4.
     """

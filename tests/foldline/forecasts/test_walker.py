@@ -10,6 +10,7 @@ from foldline.catalog.models import Revision
 from foldline.catalog.services import retire
 from foldline.clock import database_now
 from foldline.fleet.models import Worker
+from foldline.fleet.policies import STALE_S, Decided, record
 from foldline.forecasts.models import Forecast
 from foldline.forecasts.outlook import Outlook, outlook_of
 from foldline.forecasts.prospects import Prospect
@@ -115,6 +116,50 @@ def test_what_a_worker_computes_now_is_waited_for(
     finish = told(running).finish_p50
     assert finish is not None
     assert (finish - database_now()).total_seconds() == pytest.approx(90, abs=12)
+
+
+def test_a_worker_that_leaves_takes_no_further_job(
+    make_job: MakeJob, make_worker: MakeWorker, past: Past, revision: Revision, walker: Walker
+) -> None:
+    past(10, seconds=10)
+    walker.begin()
+    make_worker("w1", state="busy")
+    make_job()
+    assert claim(revision_id=revision.id, owner="w1")
+    make_job()
+    walker.walk()
+    staying, _ = seen(revision).curves["interactive"].at(0.0)
+    Worker.objects.filter(name="w1").update(state="draining")
+    walker.walk()
+    leaving, _ = seen(revision).curves["interactive"].at(0.0)
+    assert staying < 15 < leaving  # when its job of 10 s has ended; a cold start of 20 s
+
+
+def test_workers_that_were_ordered_are_expected(
+    make_job: MakeJob, make_worker: MakeWorker, past: Past, revision: Revision, walker: Walker
+) -> None:
+    past(10, seconds=100)
+    walker.begin()
+    make_worker("w1", state="loading", load_seconds={})
+    make_worker("w0", state="gone", load_seconds={"total": 20.0})
+    for _ in range(3):
+        make_job()
+    walker.walk()
+    alone = seen(revision)
+    now = database_now()
+    want = Decided(revision_id=revision.id, desired=3, actual=1, starts=2, tier="", zero_in_s=None,
+                   reason="")  # fmt: skip
+    record([want], now=now - timedelta(seconds=2 * STALE_S))
+    walker.walk()
+    assert last_of_three(seen(revision)) == pytest.approx(last_of_three(alone), rel=0.3)
+    record([want], now=now)
+    walker.walk()
+    assert last_of_three(seen(revision)) < 60 < last_of_three(alone)
+
+
+def last_of_three(outlook: Outlook) -> float:
+    """When the last of three jobs of 100 s starts."""
+    return outlook.curves["interactive"].at(200.0)[0]
 
 
 def test_jobs_that_shared_a_call_keep_a_worker_for_their_part(

@@ -21,6 +21,7 @@ from foldline.scheduling.eta import (
     Waiting,
     calibrate,
     forecast,
+    stretched,
 )
 
 COLD = ColdStart(p50_s=60.0, p90_s=84.0)
@@ -187,6 +188,20 @@ def test_nine_in_ten_start_before_the_p90_of_a_line_that_goes_as_assumed() -> No
     assert 0.05 < late / 2000 < 0.15
 
 
+def test_a_start_that_is_certain_stays_so_however_wrong_others_were() -> None:
+    assert stretched(0.0, 0.0, factor=4.0) == 0.0
+    assert stretched(10.0, 11.0, factor=2.0) < 2 * 11.0
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.floats(0, 1e5), st.floats(0, 1e5), st.floats(0.5, 4.0), st.floats(0.5, 4.0))
+def test_a_larger_factor_makes_no_p90_sooner_and_none_lies_before_its_p50(
+    p50: float, beyond: float, one: float, other: float
+) -> None:
+    low, high = (stretched(p50, p50 + beyond, factor=each) for each in sorted((one, other)))
+    assert p50 <= low <= high
+
+
 @pytest.mark.parametrize(
     ("misses", "low", "high"), [(0.0, 0, 0.7), (0.1, 0.8, 1.25), (0.2, 1.4, 4)]
 )
@@ -195,7 +210,7 @@ def test_the_factor_settles_where_one_in_ten_is_late(
 ) -> None:
     rng = random.Random(3)
     factor = 1.0
-    for _ in range(500):
+    for _ in range(1000):
         factor = calibrate(factor, missed=rng.random() < misses)
     assert low <= factor <= high
 
