@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
+import psutil
 import pytest
 from pytest_django import Settings
 
@@ -16,7 +18,7 @@ from foldline.clock import database_now
 from foldline.fleet.models import Worker
 from foldline.forecasts.reading import forecasts_kept
 from foldline.ids import uuid7
-from foldline.jobs import tickets
+from foldline.jobs import tickets, wire
 from foldline.jobs.admission import Submission
 from foldline.jobs.models import Job
 from foldline.jobs.services import submit
@@ -126,8 +128,12 @@ def make_row(toy: Revision) -> MakeRow:
 
 
 @pytest.fixture
-def server(tmp_path: Path, settings: Settings) -> Iterator[RedisServer]:
-    """A Redis of the test's own, and a state folder with the runtime of the test plugins."""
+def server(
+    tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[RedisServer]:
+    """A Redis of the test's own, which is there however slow this machine is, and a state folder
+    with the runtime of the test plugins."""
+    monkeypatch.setattr(wire, "SOCKET_TIMEOUT_S", 30.0)
     settings.HOME = tmp_path / "home"
     settings.ARTIFACTS_DIR = settings.HOME / "artifacts"
     link_plain_runtime(settings.HOME)
@@ -136,6 +142,19 @@ def server(tmp_path: Path, settings: Settings) -> Iterator[RedisServer]:
         tickets.publisher.cache_clear()
         yield server
         tickets.publisher.cache_clear()
+
+
+@contextmanager
+def kept_at_work(worker_pid: int) -> Iterator[None]:
+    """Within the block no job of this worker, which is loaded, ends: its plugin stands still."""
+    plugin = psutil.Process(worker_pid).children(recursive=True)
+    for each in plugin:
+        each.suspend()
+    try:
+        yield
+    finally:
+        for each in plugin:
+            each.resume()
 
 
 def sleep(revision: Revision, tenant: Tenant, seconds: float, **more: Any) -> Job:

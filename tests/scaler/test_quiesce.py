@@ -15,7 +15,7 @@ from foldline.fleet.selectors import present
 from foldline.tenants.models import Tenant
 from scaler.quiesce import Quiescing, _in_pod
 from tests.redis_server import RedisServer
-from tests.scaler.conftest import MakeRow, sleep
+from tests.scaler.conftest import MakeRow, kept_at_work, sleep
 from tests.worker_process import PLUGINS, running_worker, until, wait_until
 
 
@@ -26,16 +26,19 @@ def test_a_worker_takes_no_more_jobs_ends_the_one_it_has_and_may_be_given_back(
     tenant: Tenant,
     live_revision: Callable[..., Revision],
     tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr("scaler.quiesce.ANSWER_S", 30.0)  # however slow this machine is
     revision = live_revision(folder=PLUGINS / "sleepy")
     # Its row names the machine it is on; of a pod that is the pod's name.
     pod, consumers = socket.gethostname(), Quiescing()
-    with running_worker("sleepy", log=tmp_path / "worker.log"):
+    with running_worker("sleepy", log=tmp_path / "worker.log") as worker:
         until(sleep(revision, tenant, 0.0), "succeeded")
-        running = until(sleep(revision, tenant, 2.0), "running")
-        assert not consumers.stop(pod)
-        left = sleep(revision, tenant, 0.0)
-        assert not consumers.stop(pod), "asked again it is only looked at"
+        with kept_at_work(worker.process.pid):
+            running = until(sleep(revision, tenant, 0.0), "running")
+            assert not consumers.stop(pod)
+            left = sleep(revision, tenant, 0.0)
+            assert not consumers.stop(pod), "asked again it is only looked at"
         until(running, "succeeded")
         wait_until(lambda: consumers.stop(pod))
         assert Quiescing().stop(pod), "a scaler that begins later finds it so"
