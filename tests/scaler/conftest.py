@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
-import psutil
 import pytest
 from pytest_django import Settings
 
@@ -142,19 +140,6 @@ def server(
         tickets.publisher.cache_clear()
         yield server
         tickets.publisher.cache_clear()
-
-
-@contextmanager
-def kept_at_work(worker_pid: int) -> Iterator[None]:
-    """Within the block no job of this worker, which is loaded, ends: its plugin stands still."""
-    plugin = psutil.Process(worker_pid).children(recursive=True)
-    for each in plugin:
-        each.suspend()
-    try:
-        yield
-    finally:
-        for each in plugin:
-            each.resume()
 
 
 def sleep(revision: Revision, tenant: Tenant, seconds: float, **more: Any) -> Job:

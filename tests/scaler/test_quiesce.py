@@ -15,7 +15,7 @@ from foldline.fleet.selectors import present
 from foldline.tenants.models import Tenant
 from scaler.quiesce import Quiescing, _in_pod
 from tests.redis_server import RedisServer
-from tests.scaler.conftest import MakeRow, kept_at_work, sleep
+from tests.scaler.conftest import MakeRow, sleep
 from tests.worker_process import PLUGINS, running_worker, until, wait_until
 
 
@@ -32,13 +32,14 @@ def test_a_worker_takes_no_more_jobs_ends_the_one_it_has_and_may_be_given_back(
     revision = live_revision(folder=PLUGINS / "sleepy")
     # Its row names the machine it is on; of a pod that is the pod's name.
     pod, consumers = socket.gethostname(), Quiescing()
-    with running_worker("sleepy", log=tmp_path / "worker.log") as worker:
+    gate = tmp_path / "gate"
+    with running_worker("sleepy", log=tmp_path / "worker.log"):
         until(sleep(revision, tenant, 0.0), "succeeded")
-        with kept_at_work(worker.process.pid):
-            running = until(sleep(revision, tenant, 0.0), "running")
-            assert not consumers.stop(pod)
-            left = sleep(revision, tenant, 0.0)
-            assert not consumers.stop(pod), "asked again it is only looked at"
+        running = until(sleep(revision, tenant, 0.0, until=str(gate)), "running")
+        assert not consumers.stop(pod)
+        left = sleep(revision, tenant, 0.0)
+        assert not consumers.stop(pod), "asked again it is only looked at"
+        gate.touch()
         until(running, "succeeded")
         wait_until(lambda: consumers.stop(pod))
         assert Quiescing().stop(pod), "a scaler that begins later finds it so"

@@ -23,7 +23,7 @@ from scaler.sources import Sources
 from scaler.targets.base import GpuRequest, Revision, Seen, Wanted
 from scaler.targets.local import MEMORY_PART, LocalTarget
 from tests.redis_server import RedisServer
-from tests.scaler.conftest import kept_at_work, sleep
+from tests.scaler.conftest import sleep
 from tests.worker_process import PLUGINS, environment, until, wait_until
 
 MakeTarget = Callable[..., LocalTarget]
@@ -201,7 +201,11 @@ def has_ended(process: psutil.Process) -> bool:
 @pytest.mark.processes
 @pytest.mark.django_db(transaction=True)
 def test_from_zero_to_a_job_done_and_back_to_zero(
-    server: RedisServer, tenant: Tenant, live_revision: Callable[..., Row], told: list[str]
+    server: RedisServer,
+    tenant: Tenant,
+    live_revision: Callable[..., Row],
+    told: list[str],
+    tmp_path: Path,
 ) -> None:
     revision = live_revision(folder=PLUGINS / "sleepy")
     target = LocalTarget(
@@ -226,21 +230,22 @@ def test_from_zero_to_a_job_done_and_back_to_zero(
         (pid,) = target.processes()
         until(Job.objects.get(), "succeeded")
 
-        with kept_at_work(pid):
-            running = until(sleep(revision, tenant, 0.0), "running")
-            scaler.round()
-            hours[0] += 1
-            scaler.round()
-            assert "leaves" not in " ".join(told)
-            # Even an order to leave that comes while it is at work ends no job.
-            target.act(
-                [
-                    Wanted(
-                        revision=Revision(model="sleepy", number=1, lane="online"),
-                        victims=tuple(each.name for each in target.look().workers),
-                    )
-                ]
-            )
+        gate = tmp_path / "gate"
+        running = until(sleep(revision, tenant, 0.0, until=str(gate)), "running")
+        scaler.round()
+        hours[0] += 1
+        scaler.round()
+        assert "leaves" not in " ".join(told)
+        # Even an order to leave that comes while it is at work ends no job.
+        target.act(
+            [
+                Wanted(
+                    revision=Revision(model="sleepy", number=1, lane="online"),
+                    victims=tuple(each.name for each in target.look().workers),
+                )
+            ]
+        )
+        gate.touch()
         until(running, "succeeded")
         wait_until(target.has_news)
         assert psutil.pid_exists(pid) is False or target.look().workers == ()
@@ -286,7 +291,11 @@ def test_in_the_lane_bulk_a_worker_serves_one_job_and_leaves(
 @pytest.mark.processes
 @pytest.mark.django_db(transaction=True)
 def test_an_announced_call_finds_its_worker_loaded_when_the_job_before_ends(
-    server: RedisServer, tenant: Tenant, live_revision: Callable[..., Row], told: list[str]
+    server: RedisServer,
+    tenant: Tenant,
+    live_revision: Callable[..., Row],
+    told: list[str],
+    tmp_path: Path,
 ) -> None:
     sleepy, dice = (live_revision(folder=PLUGINS / name) for name in ("sleepy", "dice"))
     target = LocalTarget(
@@ -298,19 +307,19 @@ def test_an_announced_call_finds_its_worker_loaded_when_the_job_before_ends(
     )
     scaler = Loop(target, Sources(target), leads=lambda: True)
     try:
-        before = sleep(sleepy, tenant, 0.0)
+        gate = tmp_path / "gate"
+        first = sleep(sleepy, tenant, 0.0, until=str(gate))
+        Job.objects.filter(id=first.id).update(next_models=["dice", "ghost"])
         scaler.round()
-        (pid,) = target.processes()
-        until(before, "succeeded")
-        with kept_at_work(pid):
-            first = until(sleep(sleepy, tenant, 0.0), "running")
-            Job.objects.filter(id=first.id).update(next_models=["dice", "ghost"])
-            scaler.round()
-            assert [each.revision for each in target.look().workers] == ["sleepy@r1", "dice@r1"]
-            decision = latest_decisions([dice.pk])[dice.pk]
-            assert decision.reason == "warmed: 1 running job announced it"
-            warm = Worker.objects.filter(revision=dice, state="ready")
-            wait_until(warm.exists, what="\n".join(told))
+        assert [each.revision for each in target.look().workers] == ["sleepy@r1"]
+        until(first, "running")
+        scaler.round()
+        assert [each.revision for each in target.look().workers] == ["sleepy@r1", "dice@r1"]
+        decision = latest_decisions([dice.pk])[dice.pk]
+        assert decision.reason == "warmed: 1 running job announced it"
+        warm = Worker.objects.filter(revision=dice, state="ready")
+        wait_until(warm.exists, what="\n".join(told))
+        gate.touch()
         until(first, "succeeded")
         scaler.round()
         second = until(sleep(dice, tenant, 0.0, dice=1), "succeeded")
