@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -96,6 +97,22 @@ def _clean_room(tmp_path: Path, settings: Settings) -> Iterator[None]:
     yield
     for each in REMEMBERED:
         each.clear()
+
+
+@pytest.fixture
+def one_day() -> None:
+    """What is counted by days of UTC does not run across midnight: where that is near, it waits
+    for the next day."""
+    left_s = 86_400 - time.time() % 86_400
+    if left_s < 30:
+        time.sleep(left_s)
+
+
+@pytest.fixture
+def clock_stands_still(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is kept for a moment is kept, however slow this machine is."""
+    now = time.monotonic()
+    monkeypatch.setattr("time.monotonic", lambda: now)
 
 
 @pytest.fixture(scope="session")

@@ -16,7 +16,7 @@ from foldline.clock import database_now
 from foldline.fleet.models import Worker
 from foldline.forecasts.reading import forecasts_kept
 from foldline.ids import uuid7
-from foldline.jobs import tickets
+from foldline.jobs import tickets, wire
 from foldline.jobs.admission import Submission
 from foldline.jobs.models import Job
 from foldline.jobs.services import submit
@@ -126,8 +126,12 @@ def make_row(toy: Revision) -> MakeRow:
 
 
 @pytest.fixture
-def server(tmp_path: Path, settings: Settings) -> Iterator[RedisServer]:
-    """A Redis of the test's own, and a state folder with the runtime of the test plugins."""
+def server(
+    tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[RedisServer]:
+    """A Redis of the test's own, which is there however slow this machine is, and a state folder
+    with the runtime of the test plugins."""
+    monkeypatch.setattr(wire, "SOCKET_TIMEOUT_S", 30.0)
     settings.HOME = tmp_path / "home"
     settings.ARTIFACTS_DIR = settings.HOME / "artifacts"
     link_plain_runtime(settings.HOME)

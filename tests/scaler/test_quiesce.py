@@ -26,16 +26,20 @@ def test_a_worker_takes_no_more_jobs_ends_the_one_it_has_and_may_be_given_back(
     tenant: Tenant,
     live_revision: Callable[..., Revision],
     tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr("scaler.quiesce.ANSWER_S", 30.0)  # however slow this machine is
     revision = live_revision(folder=PLUGINS / "sleepy")
     # Its row names the machine it is on; of a pod that is the pod's name.
     pod, consumers = socket.gethostname(), Quiescing()
+    gate = tmp_path / "gate"
     with running_worker("sleepy", log=tmp_path / "worker.log"):
         until(sleep(revision, tenant, 0.0), "succeeded")
-        running = until(sleep(revision, tenant, 2.0), "running")
+        running = until(sleep(revision, tenant, 0.0, until=str(gate)), "running")
         assert not consumers.stop(pod)
         left = sleep(revision, tenant, 0.0)
         assert not consumers.stop(pod), "asked again it is only looked at"
+        gate.touch()
         until(running, "succeeded")
         wait_until(lambda: consumers.stop(pod))
         assert Quiescing().stop(pod), "a scaler that begins later finds it so"

@@ -438,6 +438,7 @@ class TestShown:
         assert codes(answer) == ["job_not_found", ""]
         assert answer.json()["counts"]["queued"] == 1
 
+    @pytest.mark.usefixtures("clock_stands_still")
     def test_it_takes_the_same_few_queries_however_many_jobs_it_has(
         self, post: Post, api: Client, django_assert_max_num_queries: Callable[..., Any]
     ) -> None:
@@ -446,6 +447,7 @@ class TestShown:
         with django_assert_max_num_queries(7):
             api.get(url)
 
+    @pytest.mark.usefixtures("clock_stands_still")
     def test_failed_jobs_that_name_alternatives_take_no_query_each(
         self, post: Post, api: Client, live_revision: MakeLive,
         django_assert_max_num_queries: Callable[..., Any],

@@ -20,7 +20,7 @@ from foldline.api.openapi import document
 from tests.house import House, built
 from tests.redis_server import RedisServer, running_redis
 
-pytestmark = pytest.mark.processes
+pytestmark = [pytest.mark.processes, pytest.mark.timeout(1800)]
 
 EXAMPLES = 60  # a route
 
@@ -47,7 +47,7 @@ config = SchemathesisConfig(
             generation=GenerationConfig(
                 deterministic=True, database="none", with_security_parameters=False
             ),
-            request_timeout=20,
+            request_timeout=120,
         )
     )
 )

@@ -32,6 +32,7 @@ MakeLive = Callable[..., Revision]
 Call = Callable[..., Any]  # the test client's answer
 
 PR_GET_DUMPABLE = 3
+LONG_S = 60.0
 MANIFEST = """
 [model]
 name = "echo"
@@ -90,6 +91,12 @@ def write_plugin(folder: Path, *, code: str) -> None:
     (folder / "output.schema.json").write_text('{"type": "object"}')
 
 
+@pytest.fixture(autouse=True)
+def _patient(settings: Settings) -> None:
+    """What a plugin says counts, however slow this machine is; tests of the limit set their own."""
+    settings.PREFLIGHT_S = LONG_S
+
+
 @pytest.fixture
 def plugin(tmp_path: Path, live_revision: MakeLive) -> Callable[[str], Revision]:
     """Make the model `echo` live, whose preflight is this code."""
@@ -123,7 +130,14 @@ def codes(answer: Any) -> list[str]:
 def pids() -> list[int]:
     """Of the helpers that run now."""
     mine = psutil.Process().children(recursive=True)
-    return [each.pid for each in mine if each.is_running() and each.status() != "zombie"]
+    return [each.pid for each in mine if not has_ended(each)]
+
+
+def has_ended(process: psutil.Process) -> bool:
+    try:
+        return process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
 
 
 def test_inputs_are_tidied_up_and_it_is_said(plugin: Any, call: Call, api: Client) -> None:
@@ -142,9 +156,9 @@ def test_inputs_are_tidied_up_and_it_is_said(plugin: Any, call: Call, api: Clien
 
 
 def test_the_calls_of_a_batch_have_one_time_for_what_their_plugins_say(
-    plugin: Any, call: Call, api: Client, settings: Settings
+    plugin: Any, call: Call, api: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings.PREFLIGHT_S = 1.0
+    monkeypatch.setattr("foldline.api.batches.PREFLIGHTS_OF_ONE", 3 / LONG_S)
     plugin("        time.sleep(0.4)\n        return inputs, []\n")
     call()  # its process has started
     items = [{"model": "echo", "inputs": {"text": "a" * n}} for n in range(1, 26)]
@@ -241,7 +255,7 @@ SKIPPED = {
     "another file": "        return {**inputs, 'file': '/etc/passwd'}, []",
     "nonsense on the wire": "        os.write(3, b'nonsense\\n'); time.sleep(60)",
     "nul on the wire": (
-        r"""        os.write(3, b'{"inputs": {"text": "a\u0000"}}\n'); """ + "time.sleep(9)"
+        r"""        os.write(3, b'{"inputs": {"text": "a\u0000"}}\n'); """ + "time.sleep(60)"
     ),
     "never ends": "        os.write(3, b'x' * 2**26); time.sleep(60)",
 }
@@ -255,7 +269,7 @@ def test_a_plugin_that_gives_no_usable_answer_is_passed_over_and_the_worker_chec
     plugin(body)
     began = time.monotonic()
     answer = call("AbC")
-    assert time.monotonic() - began < 2.0
+    assert time.monotonic() - began < LONG_S / 2  # what sleeps would sleep for twice as long
     assert codes(answer) == ["preflight_skipped"]
     assert "secret" not in answer.content.decode()
     assert Job.objects.get().normalized_input == {"text": "AbC"}
@@ -290,10 +304,7 @@ def test_switched_off_nobody_is_asked(plugin: Any, call: Call, settings: Setting
     assert pids() == []
 
 
-def test_after_a_failure_the_next_call_is_asked_again(
-    plugin: Any, call: Call, settings: Settings
-) -> None:
-    settings.PREFLIGHT_S = 1.0
+def test_after_a_failure_the_next_call_is_asked_again(plugin: Any, call: Call) -> None:
     plugin("        if inputs['text'] == 'die': os._exit(1)\n" + LOWER)
     assert codes(call("die")) == ["preflight_skipped"]
     assert codes(call("ABC")) == ["lowered"]
@@ -304,19 +315,17 @@ def test_after_three_failures_it_rests(plugin: Any, call: Call, settings: Settin
     plugin("        time.sleep(60)")
     for text in "abc":
         assert codes(call(text)) == ["preflight_skipped"]
+    settings.PREFLIGHT_S = LONG_S  # as long as each would take that is asked
     began = time.monotonic()
     for text in "defg":
         assert codes(call(text)) == ["preflight_skipped"]
-    assert time.monotonic() - began < 0.3
+    assert time.monotonic() - began < LONG_S / 2
     assert pids() == []
 
 
-def test_callers_at_once_wait_no_longer_than_one_may(
-    plugin: Any, call: Call, settings: Settings
-) -> None:
+def test_callers_at_once_are_all_answered(plugin: Any, call: Call) -> None:
     plugin(LOWER)
     live = live_model("echo")
-    settings.PREFLIGHT_S = 5.0
     asked = [partial(preflight.judged, live, {"text": f"A{n}"}) for n in range(8)]
     told = at_once(asked)
     assert [each.inputs for each in told] == [{"text": f"a{n}"} for n in range(8)]
@@ -345,10 +354,10 @@ def test_it_ends_when_the_gateway_is_gone_even_in_the_middle_of_a_call(
     helper._start()  # as for a call whose gateway does not live to hear the end of it
     process = helper._process
     assert process is not None
-    assert helper._line(time.monotonic() + 10).ready
+    assert helper._line(time.monotonic() + LONG_S).ready
     helper._channel.sendall(b'{"inputs": {"text": "a"}}\n')
     helper._channel.close()
-    assert process.wait(timeout=10) == 0
+    assert process.wait(timeout=LONG_S) == 0
     helper._process = None
 
 

@@ -334,6 +334,7 @@ def test_a_switch_needs_inputs(submit: Submit, three: dict[str, Revision], input
     assert answer.json()["errors"][0]["pointer"] == "/inputs"
 
 
+@pytest.mark.usefixtures("clock_stands_still")
 def test_who_is_away_is_read_once_in_two_seconds_and_only_when_asked(
     submit: Submit, three: dict[str, Revision], django_assert_max_num_queries: Callable[..., Any]
 ) -> None:

@@ -58,6 +58,7 @@ def test_the_answer_is_what_the_job_shows_later(submit: Submit, api: Client) -> 
     assert later == answer
 
 
+@pytest.mark.usefixtures("clock_stands_still")
 def test_a_submit_asks_for_nothing_but_how_many_are_in_front(
     submit: Submit, django_assert_max_num_queries: Callable[..., Any]
 ) -> None:

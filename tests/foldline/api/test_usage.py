@@ -19,7 +19,7 @@ from foldline.ids import uuid7
 from foldline.tenants.ledger import Kind, post
 from foldline.tenants.models import ApiKey, LedgerLine, Quota, Tenant
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("one_day")]
 MakeKey = Callable[..., tuple[ApiKey, str]]
 MARCH = "from=2026-03-01&to=2026-03-31"
 NOON = datetime(2026, 3, 10, 12, tzinfo=UTC)
@@ -110,6 +110,7 @@ class TestWhatIsTold:
         ):
             assert usage(api, query)["used"]["gpu_seconds"] == used
 
+    @pytest.mark.usefixtures("clock_stands_still")
     def test_takes_five_queries_at_most(self, api: Client) -> None:
         usage(api)
         with CaptureQueriesContext(connection) as seen:

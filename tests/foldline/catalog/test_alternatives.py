@@ -99,6 +99,7 @@ def test_names_that_are_nearly_right_are_told(live_revision: MakeLive) -> None:
     assert near("nothing") == near("x" * 10_000) == []
 
 
+@pytest.mark.usefixtures("clock_stands_still")
 def test_the_catalogue_is_read_once_in_two_seconds(
     folding: Callable[..., Revision], django_assert_num_queries: Callable[..., Any]
 ) -> None:

@@ -17,6 +17,7 @@ MakeLive = Callable[..., Revision]
 
 
 @pytest.mark.django_db
+@pytest.mark.usefixtures("clock_stands_still")
 def test_a_known_model_costs_no_query(
     live_revision: MakeLive, django_assert_num_queries: Callable[..., object]
 ) -> None:

@@ -26,7 +26,7 @@ def test_it_outlives_a_database_that_is_of_no_use_and_ends_when_asked(tmp_path: 
         assert "walk failed" in program.stderr.readline()
         assert program.poll() is None
         program.terminate()
-        assert program.wait(10) == 0
+        assert program.wait(60) == 0
     finally:
         program.kill()
         program.stderr.close()

@@ -111,7 +111,7 @@ def test_an_attempt_that_is_committed_late_is_not_skipped(
             with transaction.atomic():
                 attempt_of(job)
                 begun.set()
-                go_on.wait(20)
+                go_on.wait(60)
         finally:
             connection.close()
 

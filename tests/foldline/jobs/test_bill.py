@@ -24,9 +24,11 @@ from foldline.jobs.redrive import redrive
 from foldline.jobs.sweeper import expire_due, requeue_lost
 from foldline.tenants.models import DailyUse, LedgerLine, Tenant
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("one_day")]
 MakeJob = Callable[..., UUID]
-RUN_S = 100.0
+RUN_S = 1000.0
+SLOW_S = 45.0
+"""What a test may take, and its attempts with it."""
 
 
 @pytest.fixture(autouse=True)
@@ -61,9 +63,9 @@ def lose(fence: Fence) -> None:
 
 
 def lines(job_id: UUID) -> list[tuple[str, float]]:
-    """(kind, GPU-seconds) of a job, to the second, in the order they were written."""
+    """(kind, GPU-seconds) of a job, to the hundred, in the order they were written."""
     rows = LedgerLine.objects.filter(job_id=job_id).order_by("id")
-    return [(line.kind, round(line.gpu_seconds, -1)) for line in rows]
+    return [(line.kind, round(line.gpu_seconds, -2)) for line in rows]
 
 
 def check_sums() -> None:
@@ -94,7 +96,7 @@ class TestAnAttempt:
         assert (line.kind, line.job_id, line.attempt) == ("compute", job_id, 1)
         assert (line.tenant_id, line.tenant) == (owner_of_jobs.id, "lab")
         assert (line.model, line.session, line.worker) == ("sleepy", "round-1", "w1")
-        assert line.gpu_seconds == pytest.approx(RUN_S * 0.5, abs=2)
+        assert line.gpu_seconds == pytest.approx(RUN_S * 0.5, abs=SLOW_S)
         assert line.gpu_seconds == Attempt.objects.get().gpu_seconds
         assert line.at == Attempt.objects.get().ended_at
         check_sums()
@@ -116,10 +118,10 @@ class TestAnAttempt:
         work()
         lose(first)
         second = claim_one(revision, owner="w2")
-        work(50)
+        work(500)
         services.cancel(tenant_id=owner_of_jobs.id, job_id=job_id)
         services.stopped(second)
-        assert lines(job_id) == [("wasted", RUN_S), ("wasted", 50)]
+        assert lines(job_id) == [("wasted", RUN_S), ("wasted", 500)]
         check_sums()
 
     def test_costs_the_price_of_the_time_and_no_later_one(
@@ -153,7 +155,7 @@ class TestAnAttempt:
             fence = claim_one(revision)
             work()
             services.finish(fence, result={})
-        assert DailyUse.objects.get().gpu_seconds == pytest.approx(3 * RUN_S, abs=5)
+        assert DailyUse.objects.get().gpu_seconds == pytest.approx(3 * RUN_S, abs=SLOW_S)
         check_sums()
 
 
@@ -163,9 +165,9 @@ class TestLostAndFinishedAllTheSame:
         fence = claim_one(revision)
         work()
         lose(fence)
-        Attempt.objects.update(started_at=database_now() - timedelta(seconds=150))
+        Attempt.objects.update(started_at=database_now() - timedelta(seconds=1500))
         services.finish(fence, result={})
-        assert lines(job_id) == [("wasted", RUN_S), ("wasted", -RUN_S), ("compute", 150)]
+        assert lines(job_id) == [("wasted", RUN_S), ("wasted", -RUN_S), ("compute", 1500)]
         assert Job.objects.get().gpu_seconds == Attempt.objects.get().gpu_seconds
         check_sums()
 
@@ -188,7 +190,7 @@ class TestLostAndFinishedAllTheSame:
         lose(fence)
         close_attempt(read, "succeeded", now=database_now())
         check_sums()
-        assert Job.objects.get().gpu_seconds == pytest.approx(RUN_S, abs=5)
+        assert Job.objects.get().gpu_seconds == pytest.approx(RUN_S, abs=SLOW_S)
 
 
 class TestHandOver:
@@ -200,10 +202,10 @@ class TestHandOver:
         Attempt.objects.update(share=0.5)
         work()
         services.cancel(tenant_id=owner_of_jobs.id, job_id=first)
-        work(60)
+        work(600)
         services.finish(fence, result={})
         assert lines(first) == [("compute", RUN_S / 2)]
-        assert lines(heir) == [("compute", 30)]
+        assert lines(heir) == [("compute", 300)]
         check_sums()
 
     def test_the_part_of_the_heir_is_charged_to_its_flow_once_it_has_ended(
@@ -233,7 +235,7 @@ class TestSaved:
         self, answered: UUID
     ) -> None:
         saved = LedgerLine.objects.filter(kind="coalesced").order_by("session")
-        assert [(line.session, round(line.gpu_seconds, -1)) for line in saved] == [
+        assert [(line.session, round(line.gpu_seconds, -2)) for line in saved] == [
             ("s1", RUN_S),
             ("s2", RUN_S),
         ]
@@ -250,7 +252,7 @@ class TestSaved:
         assert line.cost == LedgerLine.objects.get(kind="compute").cost
         check_sums()
 
-    @pytest.mark.parametrize("estimate", [40.0, None])
+    @pytest.mark.parametrize("estimate", [400.0, None])
     def test_a_job_cancelled_before_it_started_saved_its_estimate(
         self, make_job: MakeJob, owner_of_jobs: Tenant, estimate: float | None
     ) -> None:
@@ -264,9 +266,9 @@ class TestSaved:
         self, make_job: MakeJob
     ) -> None:
         job_id = make_job(start_within_s=30)
-        Job.objects.update(estimate_gpu_s=40, start_by=database_now())
+        Job.objects.update(estimate_gpu_s=400, start_by=database_now())
         assert expire_due(now=database_now()) == 1
-        assert lines(job_id) == [("expired", 40)]
+        assert lines(job_id) == [("expired", 400)]
 
     @pytest.mark.parametrize("end", ["cancel", "expire"])
     def test_one_that_had_started_saved_nothing(
@@ -314,10 +316,10 @@ def test_a_redriven_job_pays_for_itself_and_the_dead_letter_is_not_billed_again(
     services.fail(fence, error=job_error("model_error"))
     redriven = redrive([old], by="admin").made[old]
     fence = claim_one(revision)
-    work(50)
+    work(500)
     services.finish(fence, result={})
     assert lines(old) == [("wasted", RUN_S)]
-    assert lines(redriven) == [("compute", 50)]
+    assert lines(redriven) == [("compute", 500)]
     check_sums()
 
 
@@ -344,7 +346,7 @@ def test_a_worker_that_was_gone_before_its_job_was_lost_is_settled_again(
     fence = claim_one(revision)
     work()
     Worker.objects.update(
-        started_at=now - timedelta(seconds=300),
+        started_at=now - timedelta(seconds=3000),
         last_seen=now - timedelta(seconds=60),
         load_seconds={"total": 20},
     )
@@ -353,6 +355,6 @@ def test_a_worker_that_was_gone_before_its_job_was_lost_is_settled_again(
     sums = LedgerLine.objects.filter(worker="w1").values_list("kind").annotate(Sum("gpu_seconds"))
     held = dict(sums.order_by())
     # Held until its job was taken from it.
-    assert sum(held.values()) == pytest.approx(300, abs=2)
-    assert held["wasted"] == pytest.approx(RUN_S, abs=2)
+    assert sum(held.values()) == pytest.approx(3000, abs=SLOW_S)
+    assert held["wasted"] == pytest.approx(RUN_S, abs=SLOW_S)
     assert held["cold_start"] == pytest.approx(20)

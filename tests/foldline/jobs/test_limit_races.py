@@ -146,10 +146,10 @@ def test_a_claim_that_holds_one_quota_does_not_wait_for_another(
         with transaction.atomic():
             Quota.objects.select_for_update().get(tenant=other_tenant)
             held.set()
-            done.wait(3)
+            done.wait(30)
 
     def take() -> list[UUID]:
-        held.wait(3)
+        assert held.wait(60)
         taken = claim(revision_id=revision.id, owner="w1", limit=2)
         done.set()
         return [job.fence.job_id for job in taken]

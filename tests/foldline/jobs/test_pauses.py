@@ -14,7 +14,7 @@ from foldline.errors import job_error
 from foldline.fleet.models import Worker
 from foldline.fleet.services import register
 from foldline.jobs import pauses, services
-from foldline.jobs.breaker import Breaker, Cause, read, written
+from foldline.jobs.breaker import FIRST_PAUSE_S, Breaker, Cause, read, written
 from foldline.jobs.claims import ClaimedJob
 from foldline.jobs.models import Job, QueueState
 from foldline.jobs.services import claim
@@ -135,7 +135,7 @@ class TestCrashes:
         fail_next(revision)
         left = read(QueueState.objects.get().breaker).trial_at
         assert left is not None
-        assert timedelta(seconds=55) < left - database_now() <= timedelta(seconds=60)
+        assert timedelta(seconds=FIRST_PAUSE_S) < left - database_now() <= timedelta(seconds=60)
 
     def test_a_trial_that_succeeds_ends_it_and_sends_the_tickets(
         self, looping: list[UUID], payload: Callable[[], UUID], revision: Revision, sent: list[str]

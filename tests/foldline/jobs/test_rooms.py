@@ -156,6 +156,7 @@ class TestSwitchedOff:
         assert [job.fence.job_id for job in take()] == [waits]
 
 
+@pytest.mark.usefixtures("one_day")
 class TestBudget:
     @pytest.fixture
     def used(self, owner_of_jobs: Tenant) -> Callable[[float], object]:

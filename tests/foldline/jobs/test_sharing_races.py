@@ -49,25 +49,26 @@ def about_to_be_cancelled(job_id: UUID) -> Iterator[None]:
         with transaction.atomic():
             services.cancel(tenant_id=tenant_id, job_id=job_id)
             cancelled.set()
-            wait_until(somebody_waits_for_a_lock, what="the other session waits")
+            wait_until(who_wait_for_a_lock, what="the other session waits")
         connection.close()
 
     other = threading.Thread(target=cancel)
     other.start()
-    assert cancelled.wait(10)
+    assert cancelled.wait(60)
     try:
         yield
     finally:
-        other.join(40)
+        other.join()
 
 
-def somebody_waits_for_a_lock() -> bool:
+def who_wait_for_a_lock() -> int:
+    """The number of sessions."""
     with connection.cursor() as cursor:
         cursor.execute(
             "select count(*) from pg_stat_activity"
             " where datname = current_database() and wait_event_type = 'Lock'"
         )
-        return bool(cursor.fetchone()[0])
+        return int(cursor.fetchone()[0])
 
 
 def ends_of(job_id: UUID) -> list[str]:

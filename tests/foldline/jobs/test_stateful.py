@@ -291,6 +291,7 @@ def run_machine(revision: Revision, owner_of_jobs: Tenant, other_tenant: Tenant)
     return run
 
 
+@pytest.mark.timeout(1800)  # a minute on PostgreSQL, where nothing else runs
 def test_no_order_of_calls_breaks_a_promise(run_machine: Run) -> None:
     run_machine(max_examples=100)
 

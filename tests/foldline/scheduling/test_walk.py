@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
@@ -81,30 +81,43 @@ def test_a_job_that_comes_stands_where_its_caller_was_told(tenant: int, priority
     assert (place.position, place.ahead_s) == (position, ahead_s)
 
 
-def test_ten_thousand_jobs_are_walked_in_a_twentieth_of_a_second() -> None:
-    """Bounds are three times what is aimed at: the machine may be busy."""
-    jobs = [
+def quickest_s(work: Callable[[], object]) -> float:
+    """The best of several: the machine may be busy, and memory may be swept meanwhile."""
+    took = []
+    for _ in range(5):
+        began = time.thread_time()
+        work()
+        took.append(time.thread_time() - began)
+    return min(took)
+
+
+def ten_thousand() -> list[Head]:
+    return [
         head(number, tenant=number % 50, priority=("batch", "interactive")[number // 50 % 2])
         for number in range(10_000)
     ]
+
+
+def test_ten_thousand_jobs_are_walked_in_few_times_what_it_takes_to_make_them() -> None:
+    """That takes 0.02 s where the order takes 0.02 s and all of it 0.05 s."""
+    jobs = ten_thousand()
     lines: dict[str, list[Head]] = {}
     for job in jobs:
         lines.setdefault(job.flow, []).append(job)
     assert len(lines) == 100
-    began = time.process_time()
-    order({}, lines, now=NOW)
-    ordered_s = time.process_time() - began
-    assert ordered_s < 3 * 0.040
-    began = time.process_time()
-    walked(jobs)
-    assert time.process_time() - began < 3 * (0.040 + 0.060)
+    made_s = quickest_s(ten_thousand)
+    assert quickest_s(lambda: order({}, lines, now=NOW)) < 6 * made_s
+    assert quickest_s(lambda: walked(jobs)) < 15 * made_s
 
 
-def test_a_choice_among_a_hundred_flows_takes_less_than_a_millisecond() -> None:
-    heads = [head(number, tenant=number) for number in range(100)]
-    first = next_job({}, heads, now=NOW)
+def test_a_choice_among_a_hundred_flows_takes_little_more_than_making_their_heads() -> None:
+    """Well below a millisecond."""
+
+    def heads() -> list[Head]:
+        return [head(number, tenant=number) for number in range(100)]
+
+    first = next_job({}, heads(), now=NOW)
     assert first is not None
-    began = time.process_time()
-    for _ in range(20):
-        next_job(first.accounts, heads, now=NOW)
-    assert (time.process_time() - began) / 20 < 0.003
+    there = heads()
+    chosen_s = quickest_s(lambda: next_job(first.accounts, there, now=NOW))
+    assert chosen_s < 4 * quickest_s(heads)

@@ -22,7 +22,7 @@ def at_once(*calls: Callable[[], object]) -> list[str]:
 
     def run(call: Callable[[], object]) -> None:
         connection.ensure_connection()
-        ready.wait(10)
+        ready.wait(60)
         try:
             call()
             ends.append("made")
@@ -35,7 +35,7 @@ def at_once(*calls: Callable[[], object]) -> list[str]:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join()
     return sorted(ends)
 
 

@@ -25,7 +25,7 @@ from foldline.tenants.ledger_csv import csv_rows
 from foldline.tenants.models import AuditEntry, DailyUse, LedgerLine, Tenant
 from foldline.tenants.usage import spent
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("one_day")]
 LIST = "/admin/tenants/ledgerline/"
 
 

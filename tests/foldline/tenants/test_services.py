@@ -188,6 +188,7 @@ def test_a_key_revoked_by_another_process_is_refused_within_five_seconds(
         authenticate(plaintext)
 
 
+@pytest.mark.usefixtures("clock_stands_still")
 def test_a_known_key_costs_no_query(
     make_key: MakeKey, django_assert_num_queries: Callable[..., object]
 ) -> None:

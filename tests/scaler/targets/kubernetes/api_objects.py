@@ -204,7 +204,7 @@ def _make_pod(store: Store, owner: Object, template: Object) -> None:
     body = {
         "metadata": {
             **copy.deepcopy(template["metadata"]),
-            "name": f"{meta['name']}-{uuid.uuid4().hex[:5]}",
+            "name": f"{meta['name']}-{uuid.uuid4().hex[:12]}",
             "ownerReferences": [_ref(owner)],
         },
         "spec": copy.deepcopy(template["spec"]),

@@ -91,14 +91,15 @@ class ApiStub:
             self.troubles.remove(trouble)
 
     def answer(self, verb: str, path: str, body: Object) -> tuple[int, Object, dict[str, str]]:
-        self._running.wait()
         url = urlsplit(path)
-        match = PATH.fullmatch(url.path)
-        if match is None:
-            return 404, _failure(404, f"no such path: {url.path}"), {}
         call = f"{verb} {url.path}"
         with self._lock:
             self.calls.append(call)
+        self._running.wait()
+        match = PATH.fullmatch(url.path)
+        if match is None:
+            return 404, _failure(404, f"no such path: {url.path}"), {}
+        with self._lock:
             met = [each for each in self.troubles if each.meets(call)]
         for trouble in met:
             if trouble.before is not None:

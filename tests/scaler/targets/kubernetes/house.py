@@ -47,7 +47,7 @@ class House:
     """Workers that do not answer when they are to take jobs again."""
 
     def door(self, **changes: Any) -> Door:
-        return Door(self.api, **{"namespace": self.namespace, "timeout_s": 5.0, **changes})
+        return Door(self.api, **{"namespace": self.namespace, "timeout_s": 60.0, **changes})
 
     def target(self, *, door: Door | None = None, **cluster: Any) -> KubernetesTarget:
         # With the stand-in there is no cache that must settle.

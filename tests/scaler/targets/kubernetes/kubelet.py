@@ -17,7 +17,7 @@ from kubernetes import client
 Object = dict[str, Any]
 T = TypeVar("T")
 
-WITHIN_S = 20.0
+WITHIN_S = 60.0
 
 
 class Kubelet:

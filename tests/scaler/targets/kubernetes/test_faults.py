@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,6 +19,8 @@ from tests.scaler.targets.kubernetes.api_stub import ApiStub
 from tests.scaler.targets.kubernetes.house import House, MakeHouse, revision, wants, words
 
 SOON_S = 0.3
+MUCH_LATER_S = 60.0
+"""Before this it was not waited for, however slow this machine is."""
 
 
 # The API server
@@ -33,10 +37,12 @@ def test_a_server_that_is_down_is_unseen_and_holds_everything(house: House) -> N
 
 def test_no_call_outlasts_its_time_limit(house: House, stub_only: ApiStub) -> None:
     target = house.target(door=house.door(timeout_s=SOON_S))
+    stub_only.calls.clear()
     began = time.monotonic()
     with stub_only.frozen(), pytest.raises(Unseen, match=r"within 0\.3 s"):
         target.look()
-    assert time.monotonic() - began < 2 * SOON_S
+    assert time.monotonic() - began < MUCH_LATER_S
+    assert len(stub_only.calls) <= 1, "it is not tried again"
 
 
 @pytest.mark.parametrize("fault", [{"hang_up": True}, {"status": 500}, {"status": 503}])
@@ -60,7 +66,7 @@ def test_a_server_that_asks_for_patience_is_not_asked_until_then(
         began = time.monotonic()
         with pytest.raises(Unseen, match="patience for 7 s"):
             target.look()
-        assert time.monotonic() - began < 1
+        assert time.monotonic() - began < 7
     stub_only.calls.clear()
     house.clock.now += 6
     with pytest.raises(Unseen, match="another 1 s"):
@@ -124,11 +130,18 @@ def test_a_write_ends_before_the_lead_does(house: House, stub_only: ApiStub) -> 
     with _hanging(stub_only, "PATCH .*/scale"):
         began = time.monotonic()
         assert "within 0.3 s" in words(target.act([wants(1)]).problems)
-        assert time.monotonic() - began < 3 * SOON_S
+        assert time.monotonic() - began < MUCH_LATER_S
 
 
-def _hanging(stub: ApiStub, match: str) -> AbstractContextManager[object]:
-    return stub.trouble(match, before=lambda _store: time.sleep(2 * SOON_S), times=1)
+@contextmanager
+def _hanging(stub: ApiStub, match: str) -> Iterator[None]:
+    """Such a call is not answered within the block."""
+    over = threading.Event()
+    try:
+        with stub.trouble(match, before=lambda _store: over.wait(), times=1):
+            yield
+    finally:
+        over.set()
 
 
 # Pods
