@@ -22,6 +22,7 @@ from foldline.catalog.models import Revision
 from foldline.fleet.models import Worker
 from foldline.jobs.models import Attempt
 from foldline.ops.broker import server_binary
+from tests.redis_server import free_port
 
 WORKERS = 2
 SECONDS = 4.0
@@ -129,7 +130,7 @@ class CelerySide(Started):
     """Plain Celery. Its tasks write their runs into a file."""
 
     def __init__(self) -> None:
-        super().__init__(redis_port=stage.free_port())
+        super().__init__(redis_port=free_port())
         self.notes = stage.HOME / "notes"
         self.notes.touch()
         work.app.conf.update(broker_url=self.url)

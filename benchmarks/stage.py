@@ -23,15 +23,10 @@ from typing import Any
 
 import django
 
+from tests.redis_server import free_port
+
 ROOT = Path(__file__).resolve().parents[1]
 PLUGINS = ROOT / "tests" / "plugins"
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
 
 PORT, REDIS_PORT, FLOWER_PORT = free_port(), free_port(), free_port()
 HOME = Path(tempfile.mkdtemp(prefix="foldline-bench-"))

@@ -35,7 +35,7 @@ class PluginLog:
         self._thread = threading.Thread(target=self._read, name=f"{name}-log", daemon=True)
         self._thread.start()
 
-    def tail(self, *, patience_s: float = 0.5) -> tuple[str, ...]:
+    def tail(self, *, patience_s: float = 5.0) -> tuple[str, ...]:
         """The last lines, after waiting a moment for the pipe to end."""
         self._thread.join(patience_s)
         return tuple(self._tail)

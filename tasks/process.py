@@ -38,8 +38,9 @@ THREAD_VARIABLES = (
     "OPENBLAS_NUM_THREADS",
     "NUMEXPR_NUM_THREADS",
 )
-OWN_END_S = 1.0
-"""From a closed pipe to the process's own end. A kill before that would hide its reason."""
+OWN_END_S = 5.0
+"""From a closed pipe to the process's own end, on a busy machine. A kill before that would hide
+its reason."""
 KILL_PATIENCE_S = 5.0
 
 

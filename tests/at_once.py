@@ -16,7 +16,7 @@ def at_once(calls: Sequence[Callable[[], Any]]) -> list[Any]:
 
     def run(place: int, call: Callable[[], Any]) -> None:
         try:
-            start.wait(10)
+            start.wait(60)
             told[place] = call()
         except Exception as error:
             told[place] = error
@@ -27,5 +27,6 @@ def at_once(calls: Sequence[Callable[[], Any]]) -> list[Any]:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(120)
+        assert not thread.is_alive()
     return told

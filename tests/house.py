@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.client import HTTPConnection
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -24,9 +24,11 @@ from uuid import uuid4
 from foldline.environment import ROOT
 from tests.postgres_server import PostgresServer
 from tests.redis_server import RedisServer, free_port
-from tests.worker_process import PLUGINS, link_plain_runtime, wait_until
+from tests.worker_process import PATIENCE_S, PLUGINS, link_plain_runtime, wait_until
 
-HEARTBEAT_S, LEASE_S, SWEEP_S = 0.3, 2.0, 0.2
+HEARTBEAT_S, LEASE_S, SWEEP_S = 0.3, 120.0, 0.2
+"""The lease is for a machine so busy that a worker beats late. A worker that is to be lost gets
+SHORT_LEASE, and so does the sweeper that is to notice."""
 
 _FURNISH = f"""
 from pathlib import Path
@@ -86,6 +88,8 @@ class House:
     key: str = ""
     settings: Mapping[str, str] = field(default_factory=dict)
     processes: list[Process] = field(default_factory=list)
+    gates: dict[str, Path] = field(default_factory=dict)
+    """By job: the file that lets it end."""
 
     def furnish(self) -> None:
         """Migrate, set the test plugins live, issue a key."""
@@ -94,9 +98,10 @@ class House:
         self.manage("migrate", "--verbosity", "0")
         self.key = self.manage("shell", "--verbosity", "0", "--command", _FURNISH).split()[-1]
 
-    def start_gateway(self) -> Process:
-        gateway = self.start("gateway", "-m", "gunicorn")
-        wait_until(lambda: self.get("/healthz").status == 200, what=gateway.told())
+    def start_gateway(self, **environment: str) -> Process:
+        gateway = self.start("gateway", "-m", "gunicorn", **environment)
+        wait_until(lambda: self.get("/healthz").status == 200 or not gateway.alive())
+        assert gateway.alive(), gateway.told()
         return gateway
 
     def start_sweeper(self, **environment: str) -> Process:
@@ -145,7 +150,7 @@ class House:
                 process.signal(signal.SIGCONT)
                 process.running.terminate()
                 try:
-                    process.running.wait(5)
+                    process.running.wait(10)
                 except subprocess.TimeoutExpired:
                     process.kill()
 
@@ -163,6 +168,17 @@ class House:
         assert answer.status == 202, answer
         return str(answer.body["id"])
 
+    def held(self, **inputs: Any) -> str:
+        """A job that runs, and goes on until `let_go`; gives its id."""
+        gate = self.folder / f"gate-{uuid4().hex}"
+        job = self.accepted(until=str(gate), **inputs)
+        self.gates[job] = gate
+        self.until(job, "running")
+        return job
+
+    def let_go(self, job_id: str) -> None:
+        self.gates[job_id].touch()
+
     def get(self, path: str) -> Answer:
         return self._ask("GET", path)
 
@@ -175,13 +191,13 @@ class House:
     def _ask(self, method: str, path: str, **content: Any) -> Answer:
         """Status 0: nobody answers."""
         headers = {"Authorization": f"Bearer {self.key}", **content.pop("headers", {})}
-        connection = HTTPConnection("127.0.0.1", self.port, timeout=20)
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_S)
         began = time.monotonic()
         try:
             connection.request(method, path, headers=headers, **content)
             answer = connection.getresponse()
             told = answer.read()
-        except ConnectionError:
+        except (ConnectionError, HTTPException):
             return Answer(status=0, headers={}, body={}, seconds=time.monotonic() - began)
         finally:
             connection.close()
@@ -196,7 +212,7 @@ class House:
         if self.postgres is not None:
             with self.postgres.connect() as connection:
                 return connection.execute(statement.encode()).fetchall()
-        database = sqlite3.connect(self.folder / "db.sqlite3", timeout=20)
+        database = sqlite3.connect(self.folder / "db.sqlite3", timeout=PATIENCE_S)
         try:
             return database.execute(statement).fetchall()
         finally:
@@ -214,8 +230,8 @@ class House:
         error = json.loads(error) if isinstance(error, str) else error
         return state, attempt, error["code"] if error else ""
 
-    def until(self, job_id: str, *states: str, within_s: float = 30) -> tuple[str, int, str]:
-        wait_until(lambda: self.job(job_id)[0] in states, within_s=within_s, what=f"{states}")
+    def until(self, job_id: str, *states: str) -> tuple[str, int, str]:
+        wait_until(lambda: self.job(job_id)[0] in states, what=f"{states}")
         return self.job(job_id)
 
     def attempts(self) -> int:

@@ -69,7 +69,7 @@ class PostgresServer:
         """End every session that is not a test's and wait until it is gone; gives how many."""
         with self.connect() as mine:
             ended = mine.execute(
-                "select count(*) filter (where pg_terminate_backend(pid, 5000))"
+                "select count(*) filter (where pg_terminate_backend(pid, 120000))"
                 " from pg_stat_activity"
                 " where application_name <> 'test' and backend_type = 'client backend'"
             ).fetchone()
@@ -85,7 +85,7 @@ class PostgresServer:
         return int((self._data / "postmaster.pid").read_text().split()[0])
 
     def _control(self, *arguments: str) -> None:
-        _run([str(self.programs / "pg_ctl"), "-D", str(self._data), *arguments])
+        _run([str(self.programs / "pg_ctl"), "-D", str(self._data), "-t", "240", *arguments])
 
 
 @contextmanager

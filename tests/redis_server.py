@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import signal
 import socket
 import subprocess
@@ -15,11 +16,41 @@ import redis
 
 from foldline.ops.broker import server_binary
 
+PATIENCE_S = 120.0
+
+
+# Below the ports that outgoing connections are given (ip_local_port_range).
+PORTS = range(20_000, 32_000)
+
 
 def free_port() -> int:
+    """A port that stays free until it is used, and again between two servers on it: while this
+    process lives no other run of tests draws it, and no connection is made from it."""
+    for port in random.sample(PORTS, len(PORTS)):
+        if _is_drawn_first(port) and _is_free(port):
+            return port
+    raise RuntimeError("no port is free")
+
+
+def _is_drawn_first(port: int) -> bool:
+    """Take the port's name, an abstract socket that is gone with this process."""
+    claim = socket.socket(socket.AF_UNIX)
+    try:
+        claim.bind(f"\0foldline-tests-port-{port}")
+    except OSError:
+        claim.close()
+        return False
+    claim.detach()  # held until this process ends
+    return True
+
+
+def _is_free(port: int) -> bool:
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
 
 
 @dataclass(kw_only=True)
@@ -46,7 +77,7 @@ class RedisServer:
             quiet += ["--appendfsync", "always"]
         with (self.folder / "redis.log").open("ab") as log:
             self.process = subprocess.Popen([server_binary(), *options, *quiet], stdout=log)
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + PATIENCE_S
         while not self._answers():
             if time.monotonic() > deadline or self.process.poll() is not None:
                 raise RuntimeError(f"no Redis on port {self.port}: see {self.folder}/redis.log")

@@ -52,9 +52,9 @@ def served(app: Any, *, lifespan: str = "off") -> Iterator[Served]:
     thread = threading.Thread(target=server.run)
     thread.start()
     try:
-        assert server.is_up.wait(10)
+        assert server.is_up.wait(60)
         yield server
     finally:
         server.should_exit = True
-        thread.join(20)
+        thread.join(60)
         assert not thread.is_alive()

@@ -20,6 +20,10 @@ from foldline.environment import ROOT
 from foldline.jobs.models import Job
 
 PLUGINS = ROOT / "tests" / "plugins"
+PATIENCE_S = 120.0
+"""A machine that is busy with other tests may be slow, and no test is about that."""
+SHORT_LEASE = {"FOLDLINE_LEASE_S": "4"}
+"""For a worker that is to be lost. The others keep theirs, however late they beat."""
 
 
 def database_url() -> str:
@@ -40,7 +44,7 @@ def environment(**more: str) -> dict[str, str]:
         "FOLDLINE_HOME": str(settings.HOME),
         "FOLDLINE_ARTIFACTS": str(settings.ARTIFACTS_DIR),
         "FOLDLINE_HEARTBEAT_S": "0.3",
-        "FOLDLINE_LEASE_S": "3",
+        "FOLDLINE_LEASE_S": "120",
         "FOLDLINE_SWEEP_S": "0.5",
         **more,
     }
@@ -54,7 +58,7 @@ def link_plain_runtime(home: Path) -> None:
         python.symlink_to(sys.executable)
 
 
-def wait_until(true: Callable[[], object], *, within_s: float = 30, what: str = "") -> None:
+def wait_until(true: Callable[[], object], *, within_s: float = PATIENCE_S, what: str = "") -> None:
     """Look again and again until it is true; fails after `within_s` seconds."""
     deadline = time.monotonic() + within_s
     while not true():
@@ -88,8 +92,8 @@ class WorkerProcess:
         self.process.kill()
         self.process.wait()
 
-    def exit_code(self, *, within_s: float = 30) -> int:
-        return self.process.wait(within_s)
+    def exit_code(self) -> int:
+        return self.process.wait(PATIENCE_S)
 
     def told(self) -> str:
         return self.log.read_text(errors="replace")
@@ -106,7 +110,7 @@ def running_worker(model: str, *, log: Path, **environment: str) -> Iterator[Wor
             worker.kill()
 
 
-def until(job: Job, *states: str, within_s: float = 30) -> Job:
+def until(job: Job, *states: str, within_s: float = PATIENCE_S) -> Job:
     """Wait until the job is in one of the states; the job as it is then."""
 
     def reached() -> bool:

@@ -17,7 +17,7 @@ from foldline.environment import ROOT
 from tests.house import House, built
 from tests.redis_server import running_redis
 
-pytestmark = [pytest.mark.processes, pytest.mark.weights]
+pytestmark = [pytest.mark.processes, pytest.mark.weights, pytest.mark.timeout(900)]
 
 README = "README.md"
 PAGES = (
@@ -101,7 +101,7 @@ class Typist:
             env=self.environment,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=600,
         )
         assert done.returncode == 0, f"{text}\n{done.stdout}\n{done.stderr}"
 

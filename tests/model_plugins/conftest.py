@@ -47,7 +47,7 @@ class RemoteBench:
         return outcomes
 
     def close(self) -> None:
-        self._process.communicate(timeout=30)
+        self._process.communicate(timeout=120)
 
 
 @pytest.fixture(scope="session")

@@ -19,7 +19,7 @@ from model_plugins import frames
 from model_plugins.frames import Frame
 
 ROOT = Path(__file__).resolve().parents[2]
-PATIENCE_S = 30
+PATIENCE_S = 120
 
 ECHO = """
 class Plugin:

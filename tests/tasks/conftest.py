@@ -23,12 +23,11 @@ from foldline.tenants.models import Tenant
 from model_plugins.registry import discover
 from tasks.host import Answer, Item, PluginHost, PluginSpec, Progress, Stop
 from tests.redis_server import RedisServer, running_redis
-from tests.worker_process import WorkerProcess, link_plain_runtime, running_worker
+from tests.worker_process import PATIENCE_S, WorkerProcess, link_plain_runtime, running_worker
 
 ROOT = Path(__file__).resolve().parents[2]
 PLUGINS = ROOT / "tests" / "plugins"
 CLASSES = {"sleepy": "Sleepy", "hostile": "Hostile", "stepper": "Stepper"}
-PATIENCE_S = 30.0
 
 
 class MakeSpec(Protocol):

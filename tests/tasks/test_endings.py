@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,7 +19,7 @@ from foldline.jobs import services, tickets
 from foldline.jobs.models import Attempt, Event, Job
 from foldline.jobs.states import TERMINAL
 from foldline.jobs.sweeper import Sweeper
-from tests.worker_process import WorkerProcess, running_worker, until, wait_until
+from tests.worker_process import SHORT_LEASE, WorkerProcess, running_worker, until, wait_until
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.processes]
 
@@ -29,8 +28,9 @@ Submit = Callable[..., Job]
 
 @contextmanager
 def sweeping(settings: Settings) -> Iterator[None]:
-    """A sweeper beside the test, with the workers' times."""
-    settings.LEASE_S, settings.HEARTBEAT_S, settings.SWEEP_S = 3.0, 0.3, 0.5
+    """A sweeper beside the test, with the times of a worker that is to be lost."""
+    settings.LEASE_S = float(SHORT_LEASE["FOLDLINE_LEASE_S"])
+    settings.HEARTBEAT_S, settings.SWEEP_S = 0.3, 0.5
     stop = threading.Event()
 
     def sweep() -> None:
@@ -60,18 +60,18 @@ class TestCancel:
         sleepy.drain()
         wait_until(lambda: Worker.objects.get().state in ("busy", "draining"))
         services.cancel(tenant_id=job.tenant_id, job_id=job.id)
-        until(job, "cancelled", within_s=15)
+        until(job, "cancelled")
         assert sleepy.exit_code() == 0
         assert [attempt.outcome for attempt in job.attempts.all()] == ["cancelled"]
 
     def test_racing_with_the_finish_has_one_winner_that_stays(
         self, submit_job: Submit, sleepy: WorkerProcess
     ) -> None:
-        """Cancels fall before, into and after the end of jobs of a third of a second."""
+        """Cancels fall around the ends: a job whose end won is followed by a longer one."""
         ended: dict[str, int] = {}
-        for step in range(24):
-            job = until(submit_job("sleepy", {"seconds": 0.35}), "running", "succeeded")
-            time.sleep(step * 0.015)
+        seconds = 0.35
+        for _ in range(24):
+            job = until(submit_job("sleepy", {"seconds": seconds}), "running", "succeeded")
             told = services.cancel(tenant_id=job.tenant_id, job_id=job.id)
             until(job, *TERMINAL)
             first = (job.state, job.result, job.finished_at)
@@ -82,6 +82,7 @@ class TestCancel:
             assert told in ("running", job.state)
             assert ends_of(job) == [job.state]
             ended[job.state] = ended.get(job.state, 0) + 1
+            seconds *= 1.3 if job.state == "succeeded" else 0.7
         assert set(ended) == {"succeeded", "cancelled"}
 
     def test_leaves_no_grandchild_not_even_in_a_session_of_its_own(
@@ -116,12 +117,14 @@ class TestDrain:
         tmp_path: Path,
         settings: Settings,
     ) -> None:
-        with running_worker("sleepy", log=tmp_path / "first.log") as first:
-            running = until(submit_job("sleepy", {"seconds": 3}), "running")
+        gate = tmp_path / "gate"
+        with running_worker("sleepy", log=tmp_path / "first.log", **SHORT_LEASE) as first:
+            running = until(submit_job("sleepy", {"seconds": 0, "until": str(gate)}), "running")
             waiting = [submit_job("sleepy", {"seconds": 0}) for _ in range(5)]
             first.drain()
             wait_until(lambda: "Warm shutdown" in first.told())
             first.kill()
+        gate.touch()
         with sweeping(settings), running_worker("sleepy", log=tmp_path / "second.log"):
             for job in [running, *waiting]:
                 until(job, "succeeded")
@@ -132,20 +135,27 @@ class TestDrain:
     def test_cancel_consumer_then_sigterm_repeats_nothing(
         self, submit_job: Submit, revisions: dict[str, Revision], tmp_path: Path, settings: Settings
     ) -> None:
-        queue = tickets.queue_name("sleepy", number=1)
+        queue, gate = tickets.queue_name("sleepy", number=1), tmp_path / "gate"
         with running_worker("sleepy", log=tmp_path / "first.log") as first:
-            running = until(submit_job("sleepy", {"seconds": 2}), "running")
+            running = until(submit_job("sleepy", {"seconds": 0, "until": str(gate)}), "running")
             waiting = [submit_job("sleepy", {"seconds": 0}) for _ in range(5)]
             name = Worker.objects.get().name
+            done = [{name: {"ok": f"no longer consuming from {queue}"}}]
             with Celery(broker=settings.REDIS_URL) as console:
-                answers = console.control.broadcast(
-                    "cancel_consumer",
-                    arguments={"queue": queue},
-                    destination=[name],
-                    reply=True,
-                    timeout=5,
+                # It takes its first job a moment before it listens to what it is told.
+                wait_until(
+                    lambda: (
+                        done
+                        == console.control.broadcast(
+                            "cancel_consumer",
+                            arguments={"queue": queue},
+                            destination=[name],
+                            reply=True,
+                            timeout=5,
+                        )
+                    )
                 )
-            assert answers == [{name: {"ok": f"no longer consuming from {queue}"}}]
+            gate.touch()
             until(running, "succeeded")
             first.drain()
             assert first.exit_code() == 0

@@ -7,23 +7,47 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tasks.host import DeadlinePassed, NotReady, PluginDied, PluginHost, Progress, Stop, Stopped
+from tests.worker_process import PATIENCE_S
 
 WaitFor = Callable[[Callable[[], object]], None]
 IsRunning = Callable[[int], bool]
 CANCEL = Stop(reason="cancel")
 
 
-def plugin_pid(host: PluginHost) -> int:
+def plugin_pids(host: PluginHost) -> list[int]:
+    """Empty between two lives."""
     process = host._process
-    assert process is not None
+    if process is None:
+        return []
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-    return int(children.read_text(encoding="ascii").split()[0])
+    try:
+        return [int(pid) for pid in children.read_text(encoding="ascii").split()]
+    except OSError:
+        return []
+
+
+def plugin_pid(host: PluginHost) -> int:
+    (pid,) = plugin_pids(host)
+    return pid
+
+
+class Once:
+    """A reaction to the first sign of progress, when the plugin surely works."""
+
+    def __init__(self, react: Callable[[], object]) -> None:
+        self._react, self._done = react, False
+
+    def __call__(self, job: str, progress: Progress) -> None:
+        if not self._done:
+            self._done = True
+            self._react()
 
 
 def test_a_loaded_plugin_answers(make_host: Any, make_item: Any, ask: Any) -> None:
@@ -136,22 +160,27 @@ def test_inputs_that_are_no_storable_json_are_refused_and_the_plugin_stays(
 
 
 def test_a_plugin_that_heeds_a_cancel_stays_loaded(
-    make_host: Any, make_item: Any, ask: Any, wait_for: WaitFor
+    make_host: Any,
+    make_item: Any,
+    ask: Any,
+    wait_for: WaitFor,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr("tasks.host.GRACE_S", PATIENCE_S / 2)
     host = make_host("sleepy")
     wait_for(host.ready.is_set)
     before = plugin_pid(host)
-    began = time.monotonic()
+    unwanted = threading.Event()
 
     with pytest.raises(Stopped) as stopped:
         ask(
             host,
-            make_item(seconds=60),
-            stop=lambda: CANCEL if time.monotonic() - began > 0.2 else None,
+            make_item(seconds=3600, progress=True),
+            progress=lambda job, progress: unwanted.set(),
+            stop=lambda: CANCEL if unwanted.is_set() else None,
         )
 
     assert stopped.value.reason == "cancel"
-    assert time.monotonic() - began < 2
     assert host.ready.is_set()
     assert ask(host, make_item(seconds=0))[0].error is None
     assert plugin_pid(host) == before
@@ -181,7 +210,7 @@ def test_a_call_that_is_unwanted_from_the_start_is_not_begun(
 
 @pytest.mark.parametrize(
     ("seconds", "stop", "expected"),
-    [(0.3, None, DeadlinePassed), (60, Stop(reason="fenced"), Stopped)],
+    [(0.3, None, DeadlinePassed), (PATIENCE_S, Stop(reason="fenced"), Stopped)],
     ids=["deadline", "fence"],
 )
 def test_a_deadline_or_a_fence_kills_at_once_and_the_plugin_comes_back(
@@ -202,13 +231,12 @@ def test_a_deadline_or_a_fence_kills_at_once_and_the_plugin_comes_back(
     with pytest.raises(expected):
         ask(
             host,
-            make_item(seconds=60),
+            make_item(seconds=3600),
             seconds=seconds,
             stop=lambda: stop if time.monotonic() - began > 0.2 else None,
         )
 
     assert not is_running(before)
-    assert time.monotonic() - began < 5
     assert ask(host, make_item(seconds=0))[0].error is None
 
 
@@ -234,7 +262,7 @@ def test_a_plugin_killed_while_idle_is_started_again(
     before = plugin_pid(host)
 
     os.kill(before, signal.SIGKILL)
-    wait_for(lambda: host.ready.is_set() and plugin_pid(host) != before)
+    wait_for(lambda: host.ready.is_set() and plugin_pids(host) not in ([], [before]))
 
     assert host.broken is None
     assert ask(host, make_item(seconds=0))[0].error is None
@@ -245,10 +273,10 @@ def test_a_plugin_killed_from_outside_during_a_call_is_named(
 ) -> None:
     host = make_host("sleepy")
     wait_for(host.ready.is_set)
-    threading.Timer(0.3, os.kill, (plugin_pid(host), signal.SIGKILL)).start()
+    kill = Once(partial(os.kill, plugin_pid(host), signal.SIGKILL))
 
     with pytest.raises(PluginDied) as died:
-        ask(host, make_item(seconds=60))
+        ask(host, make_item(seconds=60, progress=True), progress=kill)
 
     assert died.value.code == "plugin_crashed"
     assert "SIGKILL" in died.value.message
@@ -260,29 +288,27 @@ def test_stopping_ends_a_call_in_progress_and_every_process(
     host = make_host("sleepy")
     wait_for(host.ready.is_set)
     pids = [host._process.pid, plugin_pid(host)]
-    threading.Timer(0.3, host.stop).start()
+    stop = Once(threading.Thread(target=host.stop).start)
 
     with pytest.raises(Stopped) as stopped:
-        ask(host, make_item(seconds=60))
+        ask(host, make_item(seconds=60, progress=True), progress=stop)
 
     assert stopped.value.reason == "stopping"
     assert not host.ready.is_set()
     wait_for(lambda: not any(is_running(pid) for pid in pids))
 
 
-def test_stopping_while_loading_is_quick_and_no_failure(
+def test_stopping_does_not_wait_for_the_load_and_is_no_failure(
     make_host: Any, is_running: IsRunning, wait_for: WaitFor
 ) -> None:
     host = make_host("sleepy", environment={"FOLDLINE_TEST_LOAD_SECONDS": "3600"})
     wait_for(lambda: host._process is not None)
     keeper = host._process.pid
-    began = time.monotonic()
 
     host.stop()
 
-    assert time.monotonic() - began < 3
+    wait_for(lambda: not is_running(keeper))
     assert host.broken is None
-    assert not is_running(keeper)
 
 
 def test_stopping_twice_or_before_the_start_does_no_harm(make_spec: Any) -> None:
@@ -291,15 +317,17 @@ def test_stopping_twice_or_before_the_start_does_no_harm(make_spec: Any) -> None
     host.stop()
 
 
-def test_nothing_is_left_in_the_folder_of_homes(make_host: Any, make_spec: Any) -> None:
+def test_nothing_is_left_in_the_folder_of_homes(
+    make_host: Any, make_spec: Any, wait_for: WaitFor
+) -> None:
     host = make_host("sleepy")
-    assert host.ready.wait(30)
+    assert host.ready.wait(PATIENCE_S)
     homes = make_spec("sleepy").scratch
     assert len(list(homes.iterdir())) == 1
 
     host.stop()
 
-    assert list(homes.iterdir()) == []
+    wait_for(lambda: not list(homes.iterdir()))
 
 
 def test_a_missing_interpreter_is_said_at_once(

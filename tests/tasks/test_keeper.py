@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from tests.worker_process import PATIENCE_S
+
 KEEPER = Path(__file__).resolve().parents[2] / "tasks" / "keeper.py"
 WaitFor = Callable[[Callable[[], object]], None]
 IsRunning = Callable[[int], bool]
@@ -61,7 +63,7 @@ class Kept:
             self._lifeline = -1
 
     def end(self) -> int:
-        return self.process.wait(timeout=30)
+        return self.process.wait(PATIENCE_S)
 
 
 @pytest.fixture

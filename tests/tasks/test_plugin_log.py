@@ -14,7 +14,7 @@ def logged(data: bytes, caplog: pytest.LogCaptureFixture) -> tuple[list[str], tu
         log = PluginLog(reads, name="mine")
         with os.fdopen(writes, "wb") as pipe:
             pipe.write(data)
-        tail = log.tail(patience_s=30)
+        tail = log.tail(patience_s=120)
     return [record.getMessage() for record in caplog.records], tail
 
 

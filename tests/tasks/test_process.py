@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 
+from tests.worker_process import PATIENCE_S, wait_until
+
 ROOT = Path(__file__).resolve().parents[2]
 WORKER = Path(__file__).with_name("small_worker.py")
 NOBODY = 65534
@@ -33,7 +35,7 @@ def run(command: list[str], *, user: int | None = None) -> dict[str, Any]:
         env={"PATH": os.environ["PATH"], "FOLDLINE_SECRET": "s3cret"},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_S,
         check=False,
         user=user,
         cwd="/",
@@ -115,7 +117,15 @@ def memory_group(limit: int) -> Iterator[Path]:
             pytest.skip(f"this process may set no memory limit: {error}")
         yield group
     finally:
+        wait_until(lambda: _removed(group))
+
+
+def _removed(group: Path) -> bool:
+    try:
         group.rmdir()
+    except OSError:  # its last process is still leaving
+        return False
+    return True
 
 
 def test_a_plugin_that_the_kernel_ends_for_lack_of_memory_is_named(tmp_path: Path) -> None:

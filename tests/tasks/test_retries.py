@@ -75,19 +75,23 @@ def test_a_dependency_that_is_away_is_waited_for_in_the_database(
     submit_job: Submit, stepper: WorkerProcess
 ) -> None:
     job = submit_job("stepper", {"steps": 1, "available_from": 2})
-    wait_until(lambda: Attempt.objects.filter(job=job, outcome="dependency_unavailable").exists())
+    failed = Attempt.objects.filter(job=job, outcome="dependency_unavailable")
+    wait_until(failed.exists)
     job.refresh_from_db()
     assert job.state == "queued"
     assert job.not_before is not None
-    assert timedelta(seconds=5) < job.not_before - database_now() <= timedelta(seconds=10)
+    ended_at = failed.get().ended_at
+    assert ended_at is not None
+    assert timedelta(seconds=5) < job.not_before - ended_at <= timedelta(seconds=10)
 
 
 def test_a_job_whose_deadline_passes_while_it_waits_for_a_retry_ends(
     submit_job: Submit, stepper: WorkerProcess
 ) -> None:
-    job = submit_job("stepper", {"steps": 1, "available_from": 9}, deadline_s=3.0)
+    job = submit_job("stepper", {"steps": 1, "available_from": 9}, deadline_s=300.0)
     wait_until(lambda: Attempt.objects.filter(job=job, outcome="dependency_unavailable").exists())
-    wait_until(lambda: expire_due(now=database_now()))
+    assert not expire_due(now=database_now())
+    assert expire_due(now=database_now() + timedelta(seconds=300))
     job.refresh_from_db()
     assert (job.state, error_code(job)) == ("expired", "deadline_exceeded")
 
@@ -110,9 +114,13 @@ def test_the_deadline_of_one_job_does_not_end_its_companion(
     submit_job: Submit, revisions: dict[str, Revision], tmp_path: Path
 ) -> None:
     Revision.objects.filter(model__name="stepper").update(max_batch_size=2)
-    late = submit_job("stepper", {"steps": 1, "seconds": 30}, deadline_s=8.0)
-    other = submit_job("stepper", {"steps": 1})
+    gate, never = tmp_path / "gate", tmp_path / "never"
+    first = submit_job("stepper", {"steps": 1, "until": str(gate)})
     with running_worker("stepper", log=tmp_path / "log"):
+        until(first, "running")
+        late = submit_job("stepper", {"steps": 1, "until": str(never)}, deadline_s=8.0)
+        other = submit_job("stepper", {"steps": 1})
+        gate.touch()
         until(late, "failed")
         until(other, "succeeded")
     assert error_code(late) == "deadline_exceeded"

@@ -34,8 +34,13 @@ def house(
 
 
 @pytest.fixture
-def processes(house: House) -> Iterator[None]:
-    """What the test starts in the house ends after it."""
+def processes(house: House, postgres: PostgresServer) -> Iterator[None]:
+    """What the test starts in the house ends after it, and finds no work from before it."""
+    with postgres.connect() as connection:
+        connection.execute(
+            "update jobs_job set state = 'cancelled', finished_at = now()"
+            " where state in ('queued', 'running')"
+        )
     before = len(house.processes)
     yield
     for process in house.processes[before:]:

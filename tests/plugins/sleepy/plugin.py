@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from model_plugins.base import Inputs, JobCancelled, JobContext, LoadContext, PluginError, Result
@@ -46,8 +47,13 @@ class Sleepy:
         whole = float(inputs["seconds"])
         began = time.monotonic()
         while (left := began + whole - time.monotonic()) > 0:
-            if context.cancelled:
-                raise JobCancelled
             if inputs.get("progress", False):
                 context.progress(1 - left / whole, stage="sleep", message=f"{left:.1f} s left")
-            time.sleep(min(STEP_S, left))
+            self._rest(min(STEP_S, left), context)
+        while "until" in inputs and not Path(inputs["until"]).exists():
+            self._rest(STEP_S, context)
+
+    def _rest(self, seconds: float, context: JobContext) -> None:
+        if context.cancelled:
+            raise JobCancelled
+        time.sleep(seconds)

@@ -51,9 +51,17 @@ class Stepper:
             if much and step >= inputs.get("memory_at", 1):
                 raise GpuOutOfMemory(f"A batch of {inputs['batch']} does not fit.")
             time.sleep(inputs.get("seconds", 0))
+            if step == inputs["steps"]:
+                self._wait(inputs, context)
             total += step
             computed.append(step)
             context.save_checkpoint(json.dumps([total, step + 1]).encode(), step=step)
             if dies and step >= dies_at:
                 os.kill(os.getpid(), signal.SIGKILL)
         return {"total": total, "computed": computed, "batch": inputs.get("batch", 1)}
+
+    def _wait(self, inputs: Inputs, context: JobContext) -> None:
+        while "until" in inputs and not Path(inputs["until"]).exists():
+            if context.cancelled:
+                raise JobCancelled
+            time.sleep(0.02)
