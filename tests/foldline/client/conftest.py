@@ -120,12 +120,11 @@ def house(tmp_path_factory: pytest.TempPathFactory, redis: RedisServer) -> Itera
 @contextmanager
 def busy(house: House) -> Iterator[None]:
     """The worker is at another job until the end of the block."""
-    job_id = house.accepted(seconds=250)
-    house.until(job_id, "running")
+    job_id = house.held()
     try:
         yield
     finally:
-        assert house.post(f"/v1/jobs/{job_id}/cancel", {}).status == 200
+        house.let_go(job_id)
 
 
 class Shell:

@@ -186,7 +186,7 @@ class Beating:
     notifier: Notifier
 
     def until(self, true: Callable[[], object]) -> None:
-        wait_until(lambda: (self.notifier.beat(), true())[1], within_s=120)
+        wait_until(lambda: (self.notifier.beat(), true())[1])
 
     def until_told(self) -> None:
         """Until nothing is under way and nothing is due."""

@@ -32,7 +32,7 @@ from foldline.waiting import app, room
 from foldline.waiting.room import Room
 from tests.redis_server import RedisServer, running_redis
 from tests.served import Served, served
-from tests.worker_process import wait_until
+from tests.worker_process import PATIENCE_S, wait_until
 
 T = TypeVar("T")
 
@@ -112,7 +112,7 @@ class Reader:
         wait_until(lambda: len(self.of(name)) >= times, what=self.text)
 
     def until_ended(self) -> None:
-        assert self.ended.wait(30), self.text
+        assert self.ended.wait(PATIENCE_S), self.text
 
 
 class Callers:

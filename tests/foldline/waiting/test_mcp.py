@@ -6,7 +6,6 @@ import asyncio
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from http.client import HTTPConnection
 from typing import Any
 from uuid import uuid4
@@ -77,7 +76,7 @@ def other_port(house: House) -> int:
     """Where a second gateway process of the same house answers."""
     port = free_port()
     house.start("gateway", "-m", "gunicorn", FOLDLINE_PORT=str(port))
-    wait_until(lambda: _answers(port), within_s=60, what="a second gateway")
+    wait_until(lambda: _answers(port), what="a second gateway")
     return port
 
 
@@ -109,17 +108,6 @@ def issue(
 def nap(seconds: float = 0, **more: Any) -> dict[str, Any]:
     """Arguments of a call that is equal to no other."""
     return {"seconds": seconds, "echo": uuid4().hex, **more}
-
-
-@contextmanager
-def busy(house: House) -> Iterator[None]:
-    """The worker is at another job until the end of the block."""
-    job_id = house.accepted(seconds=LONG_S)
-    house.until(job_id, "running")
-    try:
-        yield
-    finally:
-        cancel(house, job_id)
 
 
 def cancel(house: House, job_id: str) -> None:
@@ -307,8 +295,9 @@ def test_without_the_extension_a_short_call_is_answered_with_its_result(house: H
 def test_without_the_extension_a_long_call_names_its_job_and_how_to_wait(house: House) -> None:
     async def call() -> None:
         async with connected(house) as client:
-            with busy(house):
-                result = await client.call_tool("sleepy", nap(_call={"wait_s": 0}))
+            other = house.held()
+            result = await client.call_tool("sleepy", nap(_call={"wait_s": 0}))
+            house.let_go(other)
             told = structured(result)
             assert not result.is_error
             assert told["state"] == "queued"
@@ -887,7 +876,7 @@ def _code(raw: Raw, name: str) -> str:
 def test_a_gateway_that_ends_answers_those_who_wait(house: House) -> None:
     port = free_port()
     gateway = house.start("gateway", "-m", "gunicorn", FOLDLINE_PORT=str(port))
-    wait_until(lambda: _answers(port), within_s=60, what="a gateway")
+    wait_until(lambda: _answers(port), what="a gateway")
 
     metrics = f"http://127.0.0.1:{port}/metrics"
 
