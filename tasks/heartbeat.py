@@ -19,6 +19,7 @@ from tasks.probe import leave_sign
 log = logging.getLogger(__name__)
 
 SETTLE_S = 0.2
+LAST_WORDS_S = 15.0  # longer than it takes to notice that the database is away
 STANDING = ("state", "current_job")  # said with each beat: a row buried by mistake comes back
 
 
@@ -81,10 +82,10 @@ class Heartbeat(threading.Thread):
         self._wake.set()
 
     def end(self, **last_words: Any) -> None:
-        """Say the last words and stop; returns when the thread has ended."""
+        """Say the last words and stop; returns when the thread has ended, or is not heard."""
         self._ended.set()
         self.say(**last_words)
-        self.join(timeout=5)
+        self.join(timeout=LAST_WORDS_S)
 
     def run(self) -> None:
         while True:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import random
 import signal
 import socket
@@ -15,9 +16,6 @@ from pathlib import Path
 import redis
 
 from foldline.ops.broker import server_binary
-
-PATIENCE_S = 120.0
-
 
 # Below the ports that outgoing connections are given (ip_local_port_range).
 PORTS = range(20_000, 32_000)
@@ -37,9 +35,9 @@ def _is_drawn_first(port: int) -> bool:
     claim = socket.socket(socket.AF_UNIX)
     try:
         claim.bind(f"\0foldline-tests-port-{port}")
-    except OSError:
+    except OSError as error:
         claim.close()
-        return False
+        return error.errno != errno.EADDRINUSE  # there are such names on Linux only
     claim.detach()  # held until this process ends
     return True
 
@@ -77,7 +75,7 @@ class RedisServer:
             quiet += ["--appendfsync", "always"]
         with (self.folder / "redis.log").open("ab") as log:
             self.process = subprocess.Popen([server_binary(), *options, *quiet], stdout=log)
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + 120
         while not self._answers():
             if time.monotonic() > deadline or self.process.poll() is not None:
                 raise RuntimeError(f"no Redis on port {self.port}: see {self.folder}/redis.log")

@@ -25,7 +25,7 @@ from tests.redis_server import RedisServer
 ROOT = Path(__file__).resolve().parents[2]
 WORKERS = 5
 WAITING, RUNNING = 6, 3  # reached now and then, with two or three jobs open and bursts of eight
-START_S = 90.0
+START_S = 240.0
 LOADED = "select pid, name from fleet_worker where state in ('ready', 'busy')"
 
 

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 
+import pytest
+
 from foldline.jobs.states import State
 from tests.simulation import planted
 from tests.simulation.house import EVENTS, House, violation
+
+pytestmark = pytest.mark.timeout(1200)  # all of it is computing, and others compute beside it
 
 SCHEDULES = 10_000
 SCHEDULES_TO_A_BUG = 1_000

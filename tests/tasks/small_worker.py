@@ -35,7 +35,7 @@ def main() -> None:
             threads=1,
             device="cpu",
             weights=(),
-            load_timeout_s=30,
+            load_timeout_s=120,
             import_root=root,
             scratch=folder,
         )

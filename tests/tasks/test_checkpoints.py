@@ -77,11 +77,11 @@ def test_another_worker_goes_on_after_one_that_was_killed(
     with running_worker("stepper", log=tmp_path / "second.log"):
         wait_until(lambda: sweeper.sweep().lost)
         until(job, "succeeded")
+        wait_until(lambda: not kept(job).parent.exists())
     assert job.result is not None
     assert job.result["total"] == 15
     assert computed(job) == [5]
     assert [a.outcome for a in job.attempts.order_by("number")] == ["worker_lost", "succeeded"]
-    wait_until(lambda: not kept(job).parent.exists())
 
 
 @pytest.mark.parametrize("reason", ["truncated", "foreign", "stale"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -142,19 +143,16 @@ class TestDrain:
             name = Worker.objects.get().name
             done = [{name: {"ok": f"no longer consuming from {queue}"}}]
             with Celery(broker=settings.REDIS_URL) as console:
-                # It takes its first job a moment before it listens to what it is told.
-                wait_until(
-                    lambda: (
-                        done
-                        == console.control.broadcast(
-                            "cancel_consumer",
-                            arguments={"queue": queue},
-                            destination=[name],
-                            reply=True,
-                            timeout=5,
-                        )
-                    )
+                cancel_consumer = partial(
+                    console.control.broadcast,
+                    "cancel_consumer",
+                    arguments={"queue": queue},
+                    destination=[name],
+                    reply=True,
+                    timeout=5,
                 )
+                # It takes its first job a moment before it listens to what it is told.
+                wait_until(lambda: cancel_consumer() == done)
             gate.touch()
             until(running, "succeeded")
             first.drain()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
@@ -159,7 +160,8 @@ def test_an_act_that_talks_without_end_meets_its_deadline(
 def test_a_plugin_that_does_not_read_cannot_hold_the_host(
     hostile: PluginHost, make_item: Any, ask: Any, next_job_works: Any, wait_for: WaitFor
 ) -> None:
-    [answer] = ask(hostile, make_item(act="suspend_itself_later"))
+    [answer] = ask(hostile, make_item(act="tell_pid"))
+    os.kill(answer.result["pid"], signal.SIGSTOP)
     stat = Path(f"/proc/{answer.result['pid']}/stat")
     wait_for(lambda: stat.read_text().rpartition(")")[2].split()[0] == "T")
 
