@@ -12,12 +12,12 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
+from tests.worker_process import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 TOOLS = (
@@ -93,7 +93,7 @@ class Machine:
 
     def setup(self, *arguments: str, **changes: str) -> Done:
         with self.start(*arguments, **changes) as process:
-            said, _ = process.communicate(timeout=60)
+            said, _ = process.communicate(timeout=120)
         return Done(status=process.returncode, said=said)
 
     @property
@@ -206,7 +206,7 @@ def test_ctrl_c_while_installing_is_told_and_begun_anew(machine: Machine) -> Non
     with machine.start() as process:
         wait_until(lambda: machine.pip_calls)
         os.killpg(process.pid, signal.SIGINT)  # a terminal's Ctrl-C reaches the whole group
-        said, _ = process.communicate(timeout=30)
+        said, _ = process.communicate(timeout=120)
     assert (process.returncode, "stopped; run it again" in said) == (130, True), said
     machine.add_python("python3", "3.11")
     assert machine.setup().status == 0
@@ -224,10 +224,3 @@ def test_two_at_once_are_told(machine: Machine) -> None:
 def test_an_unknown_argument_is_told(machine: Machine) -> None:
     done = machine.setup("--prod")
     assert (done.status, "unknown argument '--prod'" in done.said) == (1, True)
-
-
-def wait_until(condition: Callable[[], object], *, within_s: float = 30) -> None:
-    deadline = time.monotonic() + within_s
-    while not condition():
-        assert time.monotonic() < deadline, "the condition never came true"
-        time.sleep(0.02)

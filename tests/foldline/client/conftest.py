@@ -8,17 +8,21 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from foldline.client import AsyncFoldline, Foldline, Patience
+from foldline.client.flows import Flows
 from tests.foldline.client.scripted import Scripted, scripted
 from tests.house import House, built
 from tests.redis_server import RedisServer, running_redis
 
-IMPATIENT = Patience(total_s=3, first_s=0.02, most_s=0.05)
+QUICK = Patience(total_s=120, first_s=0.02, most_s=0.05)
 
 
 class Awaited:
@@ -53,12 +57,41 @@ def connect(request: pytest.FixtureRequest) -> Iterator[Callable[..., Any]]:
 
     def make(url: str, key: str = "fl_live_test", **more: Any) -> Any:
         kind = Foldline if request.param == "sync" else Awaited
-        made.append(kind(url, key, **{"patience": IMPATIENT, **more}))
+        made.append(kind(url, key, **{"patience": QUICK, **more}))
         return made[-1]
 
     yield make
     for client in made:
         client.close()
+
+
+class Clock:
+    """The client's own time. It passes while the client pauses, which takes none of ours."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.pauses: list[float] = []
+
+    def __call__(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+        self.now += seconds
+
+    async def sleep_async(self, seconds: float) -> None:
+        self.sleep(seconds)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """Of the clients that the test makes."""
+    clock = Clock()
+    for driver in ("sync", "aio"):
+        monkeypatch.setattr(f"foldline.client.{driver}.Flows", partial(Flows, clock=clock))
+    monkeypatch.setattr("foldline.client.sync.time", SimpleNamespace(sleep=clock.sleep))
+    monkeypatch.setattr("foldline.client.aio.asyncio", SimpleNamespace(sleep=clock.sleep_async))
+    return clock
 
 
 @pytest.fixture
@@ -82,6 +115,16 @@ def house(tmp_path_factory: pytest.TempPathFactory, redis: RedisServer) -> Itera
         house.start("forecaster", "manage.py", "forecaster")
         house.start_worker()
         yield house
+
+
+@contextmanager
+def busy(house: House) -> Iterator[None]:
+    """The worker is at another job until the end of the block."""
+    job_id = house.held()
+    try:
+        yield
+    finally:
+        house.let_go(job_id)
 
 
 class Shell:
@@ -117,7 +160,7 @@ class Shell:
             env={**self.environment, **environment},
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=240,
         )
 
 

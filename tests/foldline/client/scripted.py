@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -33,7 +32,6 @@ class Asked:
     path: str
     headers: Mapping[str, str]
     body: bytes
-    at: float
 
 
 @dataclass(kw_only=True)
@@ -67,7 +65,6 @@ def scripted() -> Iterator[Scripted]:
                 path=self.path,
                 headers={name.lower(): value for name, value in self.headers.items()},
                 body=self.rfile.read(length),
-                at=time.monotonic(),
             )
             with lock:
                 script.asked.append(asked)

@@ -97,7 +97,7 @@ def test_a_killed_batch_goes_on_with_the_same_jobs(foldline: Shell, house: House
 
 def test_what_failed_is_tried_again_as_a_new_job(foldline: Shell, house: House) -> None:
     folder = fill(foldline)
-    call = {"model": "sleepy", "inputs": {"seconds": 30}, "deadline_s": 0.4}
+    call = {"model": "sleepy", "inputs": {"seconds": 250}, "deadline_s": 0.4}
     (folder / "late.json").write_text(json.dumps(call))
     before = house.count("jobs_job")
     assert foldline("batch", "calls").returncode == 7
@@ -106,7 +106,7 @@ def test_what_failed_is_tried_again_as_a_new_job(foldline: Shell, house: House) 
 
 
 def test_sent_with_something_else_it_is_another_call(foldline: Shell) -> None:
-    fill(foldline, a=30)
+    fill(foldline, a=250)
     assert foldline("batch", "calls", "--session", "one", "--timeout", "0.2").returncode == 9
     other = foldline("batch", "calls", "--session", "two", "--timeout", "0.2")
     assert other.returncode == 9, "no idempotency key is used for two payloads"

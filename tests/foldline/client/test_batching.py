@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from foldline.client import Call, Refused, TimedOut
+from tests.foldline.client.conftest import Clock
 from tests.foldline.client.scripted import Says, Scripted
 
 Connect = Callable[..., Any]
@@ -57,14 +58,13 @@ def test_it_is_followed_by_one_long_poll_after_the_other(
 
 
 def test_a_server_that_answers_at_once_is_not_asked_all_the_time(
-    connect: Connect, script: Scripted
+    connect: Connect, script: Scripted, clock: Clock
 ) -> None:
     script.will_say(batch("queued"), batch("queued"), batch("queued"), batch("succeeded"))
     client = connect(script.url)
     client.follow(client.batch(CALLS[:1]))
-    _, first, second, third = (each.at for each in script.asked)
-    assert second - first >= 0.99
-    assert third - second >= 0.99
+    assert len(script.asked) == 4
+    assert clock.pauses == [1, 1]
 
 
 def test_who_finds_no_seat_asks_without_waiting(connect: Connect, script: Scripted) -> None:
@@ -75,12 +75,13 @@ def test_who_finds_no_seat_asks_without_waiting(connect: Connect, script: Script
     assert script.paths[-1] == "/v1/batches/b1"
 
 
-def test_following_ends_in_time(connect: Connect, script: Scripted) -> None:
+def test_following_ends_in_time(connect: Connect, script: Scripted, clock: Clock) -> None:
     script.will_say(batch("queued"))
     client = connect(script.url)
     with pytest.raises(TimedOut):
         client.follow(client.batch(CALLS[:1]), timeout_s=1.2)
     assert script.paths[1] == "/v1/batches/b1?wait=any&timeout_s=1"
+    assert sum(clock.pauses) == pytest.approx(1.2)
 
 
 def test_a_server_without_batches_gets_the_calls_one_by_one(

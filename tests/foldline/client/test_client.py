@@ -29,7 +29,7 @@ pytestmark = pytest.mark.processes
 @pytest.fixture
 def client(house: House, connect: Callable[..., Any]) -> Any:
     url = f"http://127.0.0.1:{house.port}"
-    return connect(url, house.key, patience=Patience(total_s=20))
+    return connect(url, house.key, patience=Patience(total_s=120))
 
 
 def inputs(**more: Any) -> dict[str, Any]:
@@ -80,7 +80,7 @@ def test_waiting_for_all_keeps_the_order(client: Any) -> None:
 
 
 def test_waiting_ends_in_time_and_the_job_goes_on(client: Any) -> None:
-    job = client.submit("sleepy", inputs(seconds=20))
+    job = client.submit("sleepy", inputs(seconds=250))
     with pytest.raises(TimedOut):
         client.wait([job], timeout_s=0.5)
     assert not client.job(job.id).ended
@@ -102,7 +102,7 @@ def test_events_tell_the_way_of_a_job_and_resume(client: Any) -> None:
 
 def test_a_failed_job_is_an_error_with_its_problem(client: Any) -> None:
     with pytest.raises(JobFailed) as failed:
-        client.run("sleepy", inputs(seconds=20), deadline_s=0.5)
+        client.run("sleepy", inputs(seconds=250), deadline_s=0.5)
     assert failed.value.code in ("deadline_exceeded", "expired")
     assert failed.value.job.ended
 
@@ -188,7 +188,7 @@ def test_a_call_while_redis_is_away_is_answered_when_it_is_back(
     job = client.submit("sleepy", inputs())
     assert client.job(job.id).state == "queued"
     broken_redis.start()
-    (ended,) = client.wait([job], timeout_s=60)
+    (ended,) = client.wait([job], timeout_s=120)
     assert ended.state == "succeeded"
 
 
@@ -201,5 +201,5 @@ def test_a_gateway_that_is_started_again_meanwhile_is_not_noticed(
     gateway.running.wait(60)
     house.processes.remove(gateway)
     house.start("gateway", "-m", "gunicorn")
-    (ended,) = client.wait([job], timeout_s=60)
+    (ended,) = client.wait([job], timeout_s=120)
     assert ended.state == "succeeded"

@@ -12,7 +12,7 @@ from uuid import uuid4
 
 import pytest
 
-from tests.foldline.client.conftest import Shell
+from tests.foldline.client.conftest import Shell, busy
 from tests.house import House
 from tests.redis_server import free_port
 from tests.worker_process import wait_until
@@ -56,7 +56,7 @@ def test_a_reader_that_is_gone_is_no_error_to_talk_about(foldline: Shell, more: 
     os.close(read)
     running = foldline.start("models", *more, stdout=write)
     os.close(write)
-    _, said = running.communicate(timeout=30)
+    _, said = running.communicate(timeout=120)
     assert (running.returncode, said) == (1, "")
 
 
@@ -96,7 +96,7 @@ def test_json_is_one_document_also_for_an_error(foldline: Shell) -> None:
 
 def test_inputs_come_from_stdin_too(foldline: Shell) -> None:
     running = foldline.start("run", "sleepy", "-i", "-", stdin=subprocess.PIPE)
-    told, _ = running.communicate(json.dumps({"seconds": 0, "echo": "piped"}), timeout=60)
+    told, _ = running.communicate(json.dumps({"seconds": 0, "echo": "piped"}), timeout=120)
     assert json.loads(told)["echo"] == "piped"
 
 
@@ -146,7 +146,7 @@ def test_a_server_that_is_away_is_8_and_said_while_it_is_tried(foldline: Shell) 
     assert running.stderr is not None
     assert "Trying again in" in running.stderr.readline()
     running.send_signal(signal.SIGINT)
-    running.communicate(timeout=30)
+    running.communicate(timeout=120)
     assert running.returncode == 130
 
 
@@ -157,7 +157,7 @@ def test_a_key_comes_from_a_file(foldline: Shell) -> None:
 
 
 def test_a_failed_job_is_7_and_says_why(foldline: Shell) -> None:
-    done = foldline("run", "sleepy", "-i", ask(foldline, seconds=20), "--deadline", "0.5")
+    done = foldline("run", "sleepy", "-i", ask(foldline, seconds=250), "--deadline", "0.5")
     assert done.returncode == 7
     assert done.stdout == ""
     assert "deadline" in done.stderr.lower() or "start" in done.stderr
@@ -166,9 +166,10 @@ def test_a_failed_job_is_7_and_says_why(foldline: Shell) -> None:
 def test_who_waits_too_short_is_9_and_goes_on_with_the_same_job(
     foldline: Shell, house: House
 ) -> None:
-    before = house.count("jobs_job")
-    arguments = ("run", "sleepy", "-i", ask(foldline, seconds=3), "--json")
-    early = foldline(*arguments, "--timeout", "0.5")
+    arguments = ("run", "sleepy", "-i", ask(foldline), "--json")
+    with busy(house):
+        before = house.count("jobs_job")
+        early = foldline(*arguments, "--timeout", "0.5")
     assert early.returncode == 9
     assert answer(early)["error"]["code"] == "timed_out"
     assert foldline(*arguments).returncode == 0
@@ -176,12 +177,13 @@ def test_who_waits_too_short_is_9_and_goes_on_with_the_same_job(
 
 
 def test_a_killed_run_is_taken_up_by_the_same_command(foldline: Shell, house: House) -> None:
-    before = house.count("jobs_job")
-    arguments = ("run", "sleepy", "-i", ask(foldline, seconds=3), "--json")
-    running = foldline.start(*arguments)
-    wait_until(lambda: house.count("jobs_job") == before + 1)
-    running.send_signal(signal.SIGKILL)
-    running.communicate()
+    arguments = ("run", "sleepy", "-i", ask(foldline), "--json")
+    with busy(house):
+        before = house.count("jobs_job")
+        running = foldline.start(*arguments)
+        wait_until(lambda: house.count("jobs_job") == before + 1)
+        running.send_signal(signal.SIGKILL)
+        running.communicate()
     again = foldline(*arguments)
     assert "taken up again" in again.stderr
     assert answer(again)["state"] == "succeeded"
@@ -194,25 +196,28 @@ def test_a_run_after_the_end_of_the_first_is_a_new_one(foldline: Shell) -> None:
     assert first["job"] != second["job"]
 
 
-def test_fresh_makes_a_new_job_whatever_is_open(foldline: Shell) -> None:
-    arguments = ("run", "sleepy", "-i", ask(foldline, seconds=2), "--json")
-    assert foldline(*arguments, "--timeout", "0.2").returncode == 9
+def test_fresh_makes_a_new_job_whatever_is_open(foldline: Shell, house: House) -> None:
+    arguments = ("run", "sleepy", "-i", ask(foldline), "--json")
+    with busy(house):
+        assert foldline(*arguments, "--timeout", "0.2").returncode == 9
     again = foldline(*arguments, "--fresh")
     assert again.returncode == 0
     assert "taken up" not in again.stderr
 
 
-def test_another_call_is_another_run(foldline: Shell) -> None:
-    file = ask(foldline, seconds=1)
-    assert foldline("run", "sleepy", "-i", file, "--timeout", "0.1").returncode == 9
+def test_another_call_is_another_run(foldline: Shell, house: House) -> None:
+    file = ask(foldline)
+    with busy(house):
+        assert foldline("run", "sleepy", "-i", file, "--timeout", "0.1").returncode == 9
     other = foldline("run", "sleepy", "-i", file, "--seed", "1")
     assert other.returncode == 0
     assert "taken up" not in other.stderr
 
 
-def test_a_broken_state_file_is_a_new_run(foldline: Shell) -> None:
-    arguments = ("run", "sleepy", "-i", ask(foldline, seconds=1))
-    assert foldline(*arguments, "--timeout", "0.1").returncode == 9
+def test_a_broken_state_file_is_a_new_run(foldline: Shell, house: House) -> None:
+    arguments = ("run", "sleepy", "-i", ask(foldline))
+    with busy(house):
+        assert foldline(*arguments, "--timeout", "0.1").returncode == 9
     (kept,) = (foldline.folder / "state" / "foldline" / "runs").iterdir()
     kept.write_text("{half")
     again = foldline(*arguments)
@@ -224,22 +229,23 @@ def test_a_broken_state_file_is_a_new_run(foldline: Shell) -> None:
 def test_ctrl_c_leaves_the_job_running_and_says_how_to_take_it_up(
     foldline: Shell, house: House
 ) -> None:
-    running = foldline.start("run", "sleepy", "-i", ask(foldline, seconds=3))
-    assert running.stderr is not None
-    job_id = running.stderr.readline().split()[1]
-    running.stderr.readline()  # its first state: it waits now
-    running.send_signal(signal.SIGINT)
-    _, told = running.communicate(timeout=30)
+    with busy(house):
+        running = foldline.start("run", "sleepy", "-i", ask(foldline))
+        assert running.stderr is not None
+        job_id = running.stderr.readline().split()[1]
+        running.stderr.readline()  # its first state: it waits now
+        running.send_signal(signal.SIGINT)
+        _, told = running.communicate(timeout=120)
+        assert house.job(job_id)[0] == "queued"
     assert running.returncode == 130
     assert f"foldline wait {job_id}" in told
     assert f"foldline cancel {job_id}" in told
-    assert house.job(job_id)[0] in ("queued", "running")
     done = foldline("wait", job_id, "--json")
     assert (done.returncode, answer(done)["state"]) == (0, "succeeded")
 
 
 def test_cancel_stops_a_job_and_wait_tells(foldline: Shell, house: House) -> None:
-    job_id = house.accepted(seconds=60)
+    job_id = house.accepted(seconds=250)
     assert foldline("cancel", job_id).returncode == 0
     done = foldline("wait", job_id)
     assert done.returncode == 7
@@ -268,7 +274,7 @@ def test_files_of_a_result_are_saved_and_not_fetched_again(foldline: Shell) -> N
 
 
 def test_artifacts_of_an_open_job_are_9(foldline: Shell, house: House) -> None:
-    job_id = house.accepted(seconds=30)
+    job_id = house.accepted(seconds=250)
     assert foldline("artifacts", job_id, "-o", "out").returncode == 9
     foldline("cancel", job_id)
 

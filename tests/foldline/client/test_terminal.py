@@ -66,18 +66,28 @@ def terminal(shell: Shell, *arguments: str) -> Iterator[Terminal]:
 
 
 def inputs(folder: Path, **more: object) -> str:
-    (folder / "in.json").write_text(json.dumps({"seconds": 3, "echo": uuid4().hex, **more}))
+    (folder / "in.json").write_text(json.dumps({"echo": uuid4().hex, **more}))
     return "in.json"
 
 
 def test_the_bar_shows_place_time_and_stage(foldline: Shell, house: House) -> None:
-    first = house.accepted(seconds=200)
-    file = inputs(foldline.folder, progress=True)
+    first = house.accepted(seconds=250)
+    file = inputs(foldline.folder, progress=True, seconds=250)
     with terminal(foldline, "run", "sleepy", "-i", file) as screen:
         wait_until(lambda: "queued, next, start in " in screen.told)
         assert foldline("cancel", first).returncode == 0
         wait_until(lambda: "sleep, " in screen.told)
         wait_until(lambda: "done in " in screen.told)
+        job_id = screen.told.split()[1]
+        assert foldline("cancel", job_id).returncode == 0
+        wait_until(lambda: screen.process.poll() is not None)
+        assert "━" in screen.told
+        assert screen.process.returncode == 7
+
+
+def test_the_result_comes_after_the_bar(foldline: Shell) -> None:
+    file = inputs(foldline.folder, progress=True, seconds=1)
+    with terminal(foldline, "run", "sleepy", "-i", file) as screen:
         wait_until(lambda: screen.process.poll() is not None and screen.told.count("\n"))
         assert "━" in screen.told
         assert "succeeded" in screen.told
@@ -86,7 +96,7 @@ def test_the_bar_shows_place_time_and_stage(foldline: Shell, house: House) -> No
 
 
 def test_ctrl_c_gives_the_terminal_back_as_it_was(foldline: Shell) -> None:
-    file = inputs(foldline.folder, progress=True, seconds=60)
+    file = inputs(foldline.folder, progress=True, seconds=250)
     with terminal(foldline, "run", "sleepy", "-i", file) as screen:
         wait_until(lambda: "sleep, " in screen.told)
         screen.process.send_signal(signal.SIGINT)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from foldline.client import TimedOut
+from tests.foldline.client.conftest import Clock
 from tests.foldline.client.scripted import Says, Scripted
 
 Connect = Callable[..., Any]
@@ -18,18 +19,17 @@ def job(state: str, name: str = "j1", **more: Any) -> dict[str, Any]:
 
 
 def test_a_server_that_answers_at_once_is_asked_when_it_says(
-    connect: Connect, script: Scripted
+    connect: Connect, script: Scripted, clock: Clock
 ) -> None:
     script.will_say(*[Says(body=job("running"))] * 3, Says(body=job("succeeded")))
     (ended,) = connect(script.url).wait(["j1"])
     assert ended.state == "succeeded"
-    _, at_once, later, last = script.asked
-    assert 0.99 <= later.at - at_once.at < 1.9
-    assert 0.99 <= last.at - later.at < 1.9
+    assert len(script.asked) == 4
+    assert clock.pauses == [1, 1]
 
 
 def test_a_server_that_waits_is_asked_again_as_soon_as_it_answers(
-    connect: Connect, script: Scripted
+    connect: Connect, script: Scripted, clock: Clock
 ) -> None:
     queued = Says(body=job("queued", poll_after_s=50), headers={"ETag": '"v1"'})
     running = Says(body=job("running", poll_after_s=50), headers={"ETag": '"v2"'})
@@ -37,22 +37,22 @@ def test_a_server_that_waits_is_asked_again_as_soon_as_it_answers(
     (ended,) = connect(script.url).wait(["j1"])
     assert ended.ended
     assert script.paths == ["/v1/jobs/j1", "/v1/jobs/j1?wait=15", "/v1/jobs/j1?wait=45"]
-    assert script.asked[2].at - script.asked[1].at < 2, "it does not wait for poll_after_s"
+    assert clock.pauses == [1], "it does not wait for poll_after_s"
 
 
 def test_a_server_that_says_unchanged_without_waiting_is_not_asked_all_the_time(
-    connect: Connect, script: Scripted
+    connect: Connect, script: Scripted, clock: Clock
 ) -> None:
     same = Says(body=job("running", poll_after_s=2), headers={"ETag": '"v1"'})
     script.will_say(same, same, same, Says(body=job("succeeded")))
     connect(script.url).wait(["j1"])
-    first, second, third, last = (each.at for each in script.asked)
-    assert second - first < 1.9
-    assert third - second >= 0.9
-    assert last - third >= 1.9
+    assert len(script.asked) == 4
+    assert clock.pauses == [1, 2]
 
 
-def test_who_finds_no_seat_asks_without_waiting(connect: Connect, script: Scripted) -> None:
+def test_who_finds_no_seat_asks_without_waiting(
+    connect: Connect, script: Scripted, clock: Clock
+) -> None:
     tagged = {"ETag": '"v1"'}
     full = Says(status=503, body={"code": "waiting_room_full", "retryable": True})
     script.will_say(
@@ -63,16 +63,17 @@ def test_who_finds_no_seat_asks_without_waiting(connect: Connect, script: Script
     )
     connect(script.url).wait(["j1"])
     assert script.paths[1:3] == ["/v1/jobs/j1?wait=45", "/v1/jobs/j1"]
-    assert script.asked[2].at - script.asked[1].at < 0.5, "it is no reason to wait longer"
+    assert clock.pauses == [1], "one look apart from the next; a seat is no reason to wait longer"
 
 
 def test_a_long_poll_is_no_longer_than_the_time_there_is(
-    connect: Connect, script: Scripted
+    connect: Connect, script: Scripted, clock: Clock
 ) -> None:
     script.will_say(Says(body=job("running", poll_after_s=30)))
     with pytest.raises(TimedOut) as error:
         connect(script.url).wait(["j1"], timeout_s=1.5)
     assert script.paths[1] == "/v1/jobs/j1?wait=1"
+    assert clock.pauses == [1.5]
     assert [each.state for each in error.value.jobs] == ["running"]
     assert error.value.retryable
 

@@ -17,9 +17,11 @@ from foldline.catalog.models import Revision
 from foldline.jobs import tickets
 from foldline.jobs.admission import Submission
 from foldline.jobs.services import cancel, submit
-from foldline.notify import endpoints
+from foldline.notify import endpoints, sending
 from foldline.notify.models import Delivery, WebhookEndpoint
 from foldline.notify.notifier import Notifier
+from foldline.notify.schedule import Outcome
+from foldline.notify.sending import Letter, Network
 from foldline.tenants.models import Tenant
 from tests.worker_process import wait_until
 
@@ -61,7 +63,7 @@ class Receiver:
                     receiver.received.append(came)
                     receiver.at_once += 1
                     receiver.most_at_once = max(receiver.most_at_once, receiver.at_once)
-                receiver.may_answer.wait(60)
+                receiver.may_answer.wait(300)
                 with lock:
                     receiver.at_once -= 1
                 self.send_response(receiver.status)
@@ -183,12 +185,16 @@ class Beating:
 
     notifier: Notifier
 
-    def until(self, true: Callable[[], object], *, within_s: float = 20) -> None:
-        wait_until(lambda: (self.notifier.beat(), true())[1], within_s=within_s)
+    def until(self, true: Callable[[], object]) -> None:
+        wait_until(lambda: (self.notifier.beat(), true())[1])
 
-    def until_told(self, *, within_s: float = 20) -> None:
+    def until_told(self) -> None:
         """Until nothing is under way and nothing is due."""
-        self.until(lambda: not self.notifier.under_way and not due(), within_s=within_s)
+        self.until(lambda: not self.notifier.under_way and not due())
+
+
+def patient(letter: Letter, *, network: Network) -> Outcome:
+    return sending.send(letter, network=network, timeout_s=300)
 
 
 def due() -> bool:
@@ -199,7 +205,12 @@ def due() -> bool:
 
 
 @pytest.fixture
-def beating(db: None, receivers: list[Receiver]) -> Iterator[Beating]:
+def beating(
+    db: None, receivers: list[Receiver], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Beating]:
+    """It leads, and waits for a receiver, however long the test takes."""
+    monkeypatch.setattr("foldline.notify.notifier.SILENCE_S", 3600.0)
+    monkeypatch.setattr("foldline.notify.notifier.send", patient)
     notifier = Notifier(name="test")
     yield Beating(notifier=notifier)
     for each in receivers:

@@ -126,8 +126,12 @@ class TestNaming:
             assert code_of(refused) == ["webhook_unknown"]
 
     def test_one_that_many_calls_name_is_looked_up_once(
-        self, register: Register, django_assert_num_queries: DjangoAssertNumQueries
+        self,
+        register: Register,
+        django_assert_num_queries: DjangoAssertNumQueries,
+        monkeypatch: pytest.MonkeyPatch,
     ) -> None:
+        monkeypatch.setattr(endpoints.named_kept, "_keep_s", 3600.0)
         made = register(A)
         with django_assert_num_queries(1):
             assert {resolve(made.tenant_id, A) for _ in range(100)} == {made.id}
@@ -168,8 +172,12 @@ class TestHearingAll:
         assert not hears_all(tenant.id)
 
     def test_it_costs_a_submit_no_query(
-        self, tenant: Tenant, django_assert_num_queries: DjangoAssertNumQueries
+        self,
+        tenant: Tenant,
+        django_assert_num_queries: DjangoAssertNumQueries,
+        monkeypatch: pytest.MonkeyPatch,
     ) -> None:
+        monkeypatch.setattr(endpoints.hears_all_kept, "_keep_s", 3600.0)
         hears_all(tenant.id)
         with django_assert_num_queries(0):
             assert not hears_all(tenant.id)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from collections.abc import Callable
+from concurrent.futures import Executor, Future
 from datetime import timedelta
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -19,7 +20,7 @@ from foldline.clock import database_now
 from foldline.jobs.models import Leadership
 from foldline.notify import deliveries, endpoints
 from foldline.notify.models import Delivery, WebhookEndpoint
-from foldline.notify.notifier import AT_ONCE_OF_TENANT, Notifier
+from foldline.notify.notifier import AT_ONCE_OF_ENDPOINT, AT_ONCE_OF_TENANT, Notifier
 from foldline.notify.schedule import REST_AFTER
 from foldline.tenants.models import AuditEntry, Tenant
 from tests.foldline.notify.conftest import Beating, Receiver, Register
@@ -94,11 +95,13 @@ class TestRetries:
         self, endpoint: WebhookEndpoint, receiver: Receiver, end_job: EndJob, beating: Beating
     ) -> None:
         receiver.status = 500
+        began = database_now()
         end_job()
         beating.until(lambda: the_delivery().attempts == 1)
         waiting = the_delivery()
         assert waiting.next_at is not None
-        assert timedelta(seconds=3) < waiting.next_at - database_now() <= timedelta(seconds=6)
+        assert began + timedelta(seconds=5) <= waiting.next_at
+        assert waiting.next_at <= database_now() + timedelta(seconds=6)
         receiver.status = 200
         come_due()
         beating.until(lambda: the_delivery().state == "delivered")
@@ -111,11 +114,12 @@ class TestRetries:
         self, endpoint: WebhookEndpoint, receiver: Receiver, end_job: EndJob, beating: Beating
     ) -> None:
         receiver.status, receiver.headers = 503, {"Retry-After": "3600"}
+        began = database_now()
         end_job()
         beating.until(lambda: the_delivery().attempts == 1)
         waiting = the_delivery()
         assert waiting.next_at is not None
-        assert waiting.next_at - database_now() > timedelta(minutes=59)
+        assert waiting.next_at >= began + timedelta(hours=1)
 
     def test_after_the_last_try_it_is_dead_and_may_be_sent_again(
         self, endpoint: WebhookEndpoint, receiver: Receiver, end_job: EndJob, beating: Beating
@@ -224,11 +228,9 @@ class TestOneSlowsNobody:
             )
             for number in range(300)
         )  # fmt: skip
-        began = time.monotonic()
         jobs = [end_job(of=other_tenant) for _ in range(20)]
-        beating.until(lambda: len(well.received) == len(jobs), within_s=10)
-        assert time.monotonic() - began < 10
-        assert len(hanging.received) <= 2
+        beating.until(lambda: len(well.received) == len(jobs))
+        assert len(hanging.received) <= 2  # and it hangs still
         good.refresh_from_db()
         assert good.failures == 0
 
@@ -241,7 +243,7 @@ class TestOneSlowsNobody:
         register(well.url)
         for _ in range(10):
             end_job()
-        beating.until(lambda: len(well.received) == 10)
+        beating.until(lambda: len(well.received) == 10 and hanging.most_at_once >= 2)
         assert hanging.most_at_once == 2
 
     def test_a_tenant_has_a_bounded_part_of_the_pool(
@@ -259,16 +261,19 @@ class TestOneSlowsNobody:
         assert beating.notifier.under_way == AT_ONCE_OF_TENANT
 
     def test_every_endpoint_has_its_turn(
-        self, make_receiver: MakeReceiver, register: Register, end_job: EndJob, beating: Beating
-    ) -> None:
+        self, make_receiver: MakeReceiver, register: Register, end_job: EndJob, beating: Beating,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:  # fmt: skip
         """More endpoints than a tenant may be served at once, and much for each."""
+        monkeypatch.setattr(beating.notifier, "_pool", AtOnce())
         receivers = [make_receiver() for _ in range(8)]
         for each in receivers:
             register(each.url)
         for _ in range(6):
             end_job()
-        beating.until(lambda: all(each.received for each in receivers))
-        assert max(len(each.received) for each in receivers) <= 5
+        for _ in range(8 * AT_ONCE_OF_ENDPOINT // AT_ONCE_OF_TENANT):
+            beating.notifier.beat()
+        assert [len(each.received) for each in receivers] == [AT_ONCE_OF_ENDPOINT] * 8
         beating.until_told()
         assert [len(each.received) for each in receivers] == [6] * 8
 
@@ -366,6 +371,15 @@ class TestLeading:
         beating.until_told()
         assert the_delivery().state == "delivered"
         assert len(receiver.received) == 1
+
+
+class AtOnce(Executor):
+    """A pool that has sent a message by the time it is given back."""
+
+    def submit(self, call: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        sent: Future[Any] = Future()
+        sent.set_result(call(*args, **kwargs))
+        return sent
 
 
 def _away() -> None:

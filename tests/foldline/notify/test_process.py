@@ -68,7 +68,8 @@ def test_a_notifier_that_is_killed_in_mid_delivery_is_followed_by_one_that_deliv
     # The dead one holds the duty until its silence is noticed: ten seconds.
     second = start()
     receiver.may_answer.set()
-    wait_until(lambda: Delivery.objects.filter(state="delivered").exists(), what="a delivery")
+    delivered = Delivery.objects.filter(state="delivered")
+    wait_until(delivered.exists, what="a delivery")
     assert len(receiver.received) >= 2
     (event,) = set(receiver.events)
     said = Webhook(secret).verify(receiver.received[-1].body, receiver.received[-1].headers)
@@ -77,7 +78,7 @@ def test_a_notifier_that_is_killed_in_mid_delivery_is_followed_by_one_that_deliv
     assert (str(done.event), done.attempts) == (event, 1)
     assert not Outbox.objects.exists()
     second.terminate()
-    assert second.wait(20) == 0
+    assert second.wait(120) == 0
     assert not Leadership.objects.filter(duty="notify").exists()
 
 
@@ -96,7 +97,7 @@ def test_it_outlives_a_database_that_is_of_no_use_and_ends_when_asked(tmp_path: 
         assert "notify failed" in program.stderr.readline()
         assert program.poll() is None
         program.terminate()
-        assert program.wait(10) == 0
+        assert program.wait(120) == 0
     finally:
         program.kill()
         program.stderr.close()

@@ -11,14 +11,16 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
+import httpx
 import psutil
 import pytest
 
 from tests.redis_server import free_port
 
 ROOT = Path(__file__).resolve().parents[3]
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 
 
 def wait_until(
@@ -29,6 +31,18 @@ def wait_until(
     while not condition():
         assert time.monotonic() < deadline, f"the condition never came true {why()}"
         time.sleep(0.02)
+
+
+def get(url: str, **request: Any) -> httpx.Response:
+    return httpx.get(url, timeout=PATIENCE_S, **request)
+
+
+def is_alive(process: psutil.Process) -> bool:
+    """Whether it still does anything: one that nobody has collected yet does not."""
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 @dataclass(kw_only=True)
@@ -65,11 +79,15 @@ class Command:
 
     def ended(self, *, within_s: float = PATIENCE_S) -> int:
         status = self.process.wait(within_s)
-        self._reader.join(10)
+        self._reader.join(PATIENCE_S)
         return status
 
     def survivors(self) -> list[psutil.Process]:
-        return [p for p in self.family if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]
+        return [process for process in self.family if is_alive(process)]
+
+    def until_alone(self) -> None:
+        """Until none of its family is left: who was killed takes a moment to go."""
+        wait_until(lambda: not self.survivors(), why=lambda: f"{self.survivors()}\n{self.text}")
 
 
 StartCommand = Callable[..., Command]

@@ -49,7 +49,8 @@ def valkey(tmp_path: Path) -> Iterator[Valkey]:
 def fill(valkey: Valkey) -> None:
     with valkey.client() as client:
         client.lpush("tickets", *range(100))
-        client.execute_command("WAITAOF", 1, 0, 5000)
+        on_disk, _copies = client.execute_command("WAITAOF", 1, 0, 60_000)
+        assert on_disk == 1
 
 
 def filled(valkey: Valkey) -> int:

@@ -9,7 +9,7 @@ import httpx
 import psutil
 import pytest
 
-from tests.foldline.ops.conftest import Command, StartCommand, wait_until
+from tests.foldline.ops.conftest import Command, StartCommand, get, wait_until
 from tests.redis_server import free_port
 
 pytestmark = pytest.mark.processes
@@ -24,7 +24,7 @@ Gateway = Callable[..., Command]
 
 def answers(url: str) -> bool:
     try:
-        return httpx.get(f"{url}/healthz").status_code == 200
+        return get(f"{url}/healthz").status_code == 200
     except httpx.TransportError:
         return False
 
@@ -50,12 +50,12 @@ def test_both_processes_count_into_one_total(gateway: Gateway, url: str) -> None
     wait_until(lambda: len(psutil.Process(command.process.pid).children()) == 2)
     before = counted(url)
     for _ in range(40):  # a new connection each, so that both processes serve some
-        assert httpx.get(f"{url}/healthz").status_code == 200
+        assert get(f"{url}/healthz").status_code == 200
     assert {counted(url) for _ in range(6)} == {before + 40}
 
 
 def counted(url: str) -> int:
-    found = COUNTED.search(httpx.get(f"{url}/metrics").text)
+    found = COUNTED.search(get(f"{url}/metrics").text)
     assert found is not None
     return int(found[1])
 
@@ -64,7 +64,7 @@ def test_a_new_run_counts_from_nothing(gateway: Gateway, url: str) -> None:
     for _ in range(2):
         command = gateway()
         for _ in range(5):
-            httpx.get(f"{url}/healthz")
+            get(f"{url}/healthz")
         assert counted(url) < 10
         command.process.terminate()
         command.ended()
@@ -72,7 +72,7 @@ def test_a_new_run_counts_from_nothing(gateway: Gateway, url: str) -> None:
 
 def test_without_a_database_it_is_alive_and_not_ready(gateway: Gateway, url: str) -> None:
     gateway(DATABASE_URL=f"postgres://nobody@127.0.0.1:{free_port()}/none")
-    answer = httpx.get(f"{url}/readyz")
+    answer = get(f"{url}/readyz")
     assert answer.status_code == 503
     assert answer.json()["reasons"] == ["database: OperationalError"]
 
@@ -84,5 +84,5 @@ def test_it_ends_in_order_and_leaves_no_socket_in_the_home_folder(
     command.note_family()
     command.process.terminate()
     assert command.ended() == 0, command.text
-    assert command.survivors() == []
+    command.until_alone()
     assert "Traceback" not in command.text

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -24,16 +25,19 @@ from pytest_django import Settings
 from foldline.catalog.models import Revision
 from foldline.jobs import services
 from foldline.jobs.claims import Fence
+from foldline.tenants import rates
 from foldline.tenants.models import Quota, Tenant
 from foldline.tenants.quotas import quotas_kept
-from foldline.tenants.rates import buckets
-from foldline.waiting import app
+from foldline.waiting import app, room
 from foldline.waiting.room import Room
 from tests.redis_server import RedisServer, running_redis
 from tests.served import Served, served
-from tests.worker_process import wait_until
+from tests.worker_process import PATIENCE_S, wait_until
 
 T = TypeVar("T")
+
+POLL_S = 30
+"""How long a call of `Callers.poll` waits."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +63,13 @@ class Event:
     @property
     def state(self) -> str:
         return str(self.data.get("state", "")) if self.data else ""
+
+
+def woken(asked: Future[Timed], *, wait_s: float = POLL_S) -> Timed:
+    """The answer of a wait that something ended before its time was over."""
+    answer = asked.result()
+    assert answer.seconds < wait_s
+    return answer
 
 
 def event_of(block: str) -> Event:
@@ -96,9 +107,12 @@ class Reader:
     def of(self, name: str) -> list[Event]:
         return [event for event in self.events if event.name == name]
 
-    def until(self, name: str, *, times: int = 1, within_s: float = 10) -> None:
+    def until(self, name: str, *, times: int = 1) -> None:
         """Wait until so many events of this name have come."""
-        wait_until(lambda: len(self.of(name)) >= times, within_s=within_s, what=self.text)
+        wait_until(lambda: len(self.of(name)) >= times, what=self.text)
+
+    def until_ended(self) -> None:
+        assert self.ended.wait(PATIENCE_S), self.text
 
 
 class Callers:
@@ -141,19 +155,29 @@ class Callers:
 
     def until_waiting(self, wanted: int, *, or_done: Future[Timed] | None = None) -> None:
         def there() -> bool:
-            seated = sum(watch.caller is not None for watch in self.room._open)
+            # A copy: the server's thread changes the set meanwhile.
+            seated = sum(watch.caller is not None for watch in tuple(self.room._open))
             return seated >= wanted or (or_done is not None and or_done.done())
 
-        wait_until(there, within_s=10, what=f"{wanted} waits")
+        wait_until(there, what=f"{wanted} waits")
 
-    def poll(self, job_id: UUID, seconds: int = 30, **headers: str) -> Future[Timed]:
+    def until_forgotten(self) -> None:
+        """Wait until nothing is left of those who waited."""
+        room = self.room
+        wait_until(lambda: not (room._open or room._watches or room._seats), what="an empty room")
+
+    def until_hearing(self) -> None:
+        """Wait until news of jobs come here."""
+        wait_until(lambda: self.room._hearing.up, what="news")
+
+    def poll(self, job_id: UUID, seconds: int = POLL_S, **headers: str) -> Future[Timed]:
         return self.meanwhile(lambda: self.get(f"/v1/jobs/{job_id}?wait={seconds}", **headers))
 
     def watch(self, job_id: UUID, **headers: str) -> Reader:
         path = f"/v1/jobs/{job_id}/events"
         reader = Reader(lambda: self._http.stream("GET", path, headers=_named(headers)))
         self._pool.submit(reader.run)
-        wait_until(lambda: reader.text or reader.ended.is_set(), within_s=10)
+        wait_until(lambda: reader.text or reader.ended.is_set())
         return reader
 
     def in_room(self, wait: Callable[[Room], Coroutine[Any, Any, T]]) -> Future[T]:
@@ -162,7 +186,7 @@ class Callers:
 
     def connection(self, path: str, *, body: bytes = b"", headers: str = "") -> socket.socket:
         """A request on a bare socket, which the test may leave or not read."""
-        open_socket = socket.create_connection(("127.0.0.1", self._port), timeout=10)
+        open_socket = socket.create_connection(("127.0.0.1", self._port), timeout=60)
         head = (
             f"{'POST' if body else 'GET'} {path} HTTP/1.1\r\nHost: localhost\r\n"
             f"Authorization: Bearer {self._key}\r\n"
@@ -213,10 +237,12 @@ def opened(*, key: str) -> Iterator[Callers]:
         callers = Callers(server, room=door.room, key=key, pool=pool)
         try:
             yield callers
-            wait_until(lambda: door.room.waits == 0, within_s=10, what="nobody waiting")
+            wait_until(lambda: door.room.waits == 0, what="nobody waiting")
         finally:
             _close_connections(door)
             server.should_exit = True
+    for thread in door.django.threads:
+        thread.join(60)
     callers.close()
 
 
@@ -229,8 +255,14 @@ def _close_connections(door: app.Door) -> None:
 
 
 def _close_here(together: threading.Barrier) -> None:
-    together.wait(10)
+    together.wait(60)
     connections.close_all()
+
+
+@pytest.fixture
+def only_news(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While news come, nobody reads whether any was lost: who is woken has heard it."""
+    monkeypatch.setattr(room, "SAFETY_S", 3600.0)
 
 
 class Worker:
@@ -245,13 +277,14 @@ class Worker:
 
 
 @pytest.fixture
-def limit(tenant: Tenant) -> Callable[..., None]:
-    """Set limits of the tenant."""
+def limit(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Set limits of the tenant. However long the test takes, no minute passes."""
+    monkeypatch.setattr(rates, "time", SimpleNamespace(monotonic=lambda: 0.0))
 
     def to(**limits: int) -> None:
         Quota.objects.create(tenant=tenant, **limits)
         quotas_kept.clear()
-        buckets.clear()
+        rates.buckets.clear()
 
     return to
 

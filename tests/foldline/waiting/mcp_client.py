@@ -80,7 +80,7 @@ async def update_task(client: Client, task_id: str) -> types.Result:
 
 
 async def until(client: Client, task_id: str, *statuses: str) -> TaskState:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while (state := await get_task(client, task_id)).status not in statuses:
             await asyncio.sleep(0.1)
     return state
@@ -113,7 +113,7 @@ async def connected(
     house: House, *, port: int = 0, key: str = "", mode: str = "auto", tasks: bool = False
 ) -> AsyncIterator[Client]:
     headers = {"Authorization": f"Bearer {key or house.key}"}
-    async with httpx2.AsyncClient(headers=headers, timeout=60) as http:
+    async with httpx2.AsyncClient(headers=headers, timeout=90) as http:
         url = f"http://127.0.0.1:{port or house.port}/mcp"
         extensions = [TaskExtension()] if tasks else []
         transport = streamable_http_client(url, http_client=http)
@@ -169,7 +169,7 @@ class Raw:
             "Content-Type": "application/json",
             **headers,
         }
-        connection = HTTPConnection("127.0.0.1", self.house.port, timeout=60)
+        connection = HTTPConnection("127.0.0.1", self.house.port, timeout=90)
         try:
             connection.request(
                 method,

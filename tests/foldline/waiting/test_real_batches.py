@@ -11,7 +11,8 @@ from tests.redis_server import running_redis
 
 pytestmark = pytest.mark.processes
 
-LONG_S = 60
+LONG_S = 600
+WAIT_S = 50
 
 
 @pytest.fixture(scope="module")
@@ -35,20 +36,21 @@ def send(house: House, *seconds: float) -> Answer:
 
 def test_waiting_for_all_is_answered_once_all_have_ended(house: House) -> None:
     url = send(house, 0.1, 0.2, 0.3).body["urls"]["self"]
-    answer = house.get(f"{url}?wait=all&timeout_s=20")
+    answer = house.get(f"{url}?wait=all&timeout_s={WAIT_S}")
     assert (answer.status, answer.body["state"]) == (200, "done")
     assert answer.body["counts"]["succeeded"] == 3
-    assert answer.seconds < 15
-    assert house.get(f"{url}?wait=all").seconds < 5
+    assert answer.seconds < WAIT_S
+    assert house.get(f"{url}?wait=all&timeout_s={WAIT_S}").seconds < WAIT_S
 
 
 def test_waiting_for_any_is_answered_once_one_has_ended(house: House) -> None:
     urls = send(house, 0.5, LONG_S).body["urls"]
-    answer = house.get(f"{urls['self']}?wait=any&timeout_s=20")
+    answer = house.get(f"{urls['self']}?wait=any&timeout_s={WAIT_S}")
     assert (answer.status, answer.body["state"]) == (200, "open")
     assert answer.body["counts"]["succeeded"] == 1
+    assert answer.seconds < WAIT_S
     assert house.post(urls["cancel"], {}).status == 200
-    ended = house.get(f"{urls['self']}?wait=all&timeout_s=20")
+    ended = house.get(f"{urls['self']}?wait=all&timeout_s={WAIT_S}")
     assert ended.body["counts"]["cancelled"] == 1
     assert ended.body["state"] == "done"
 
@@ -57,5 +59,5 @@ def test_when_the_time_is_over_it_is_shown_as_it_stands(house: House) -> None:
     urls = send(house, LONG_S).body["urls"]
     answer = house.get(f"{urls['self']}?wait=all&timeout_s=1")
     assert (answer.status, answer.body["state"]) == (200, "open")
-    assert 1 <= answer.seconds < 10
+    assert 1 <= answer.seconds < WAIT_S
     house.post(urls["cancel"], {})
