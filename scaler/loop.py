@@ -11,11 +11,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from uuid import UUID
 
-from django.db import DatabaseError, connection
+from django.db import connection
 
 from foldline.fleet.policies import Decided, latest_decisions, record
 from foldline.fleet.services import note_placing
 from foldline.jobs.demand import Served, claimable_ids
+from foldline.jobs.faults import DATABASE_AWAY, contained
 from scaler.brain.decision import decide
 from scaler.brain.plan import Decision, Memory, Plan
 from scaler.brain.views import Worker
@@ -82,16 +83,25 @@ class Loop:
         self._placed: set[str] = set()
 
     def run(self, stop: threading.Event) -> None:
-        """Round after round until `stop` is set. A database that is away ends no scaler."""
+        """Round after round until `stop` is set. A database that is away ends no scaler. One
+        whose rounds fail of itself leaves no sign, so that another one leads before long."""
         while not stop.is_set():
             try:
-                self.round()
-                self._wait(stop)
-            except DatabaseError as error:
+                well = contained("scale", lambda: self._turn(stop), otherwise=False)
+            except DATABASE_AWAY as error:
                 log.warning("nothing decided", extra={"reason": str(error)})
                 connection.close()
                 stop.wait(TICK_S)
-            leave_sign()
+                well = True
+            if well:
+                leave_sign()
+            else:
+                stop.wait(TICK_S)
+
+    def _turn(self, stop: threading.Event) -> bool:
+        self.round()
+        self._wait(stop)
+        return True
 
     def round(self) -> Plan | None:
         """One round; None when another scaler leads. Raises DatabaseError."""

@@ -14,11 +14,10 @@ from foldline.clock import database_now
 from foldline.fleet.models import NodeWeights, ScalingDecision
 from foldline.fleet.policies import HISTORY, history, latest_decisions, wish
 from foldline.jobs import demand, pauses, services
-from foldline.jobs.leading import lead
+from foldline.jobs.leading import Leader
 from foldline.jobs.models import Job
 from scaler import loop as rounds
 from scaler.brain.demand import Habit
-from scaler.leading import DUTY, Leader
 from scaler.loop import PREPARE_S, Loop
 from scaler.sources import Sources
 from scaler.targets import base
@@ -176,12 +175,12 @@ def test_what_a_target_could_not_do_stands_beside_the_decision(
 
 def test_who_does_not_lead_does_nothing(target: Notebook, make_job: MakeJob) -> None:
     make_job()
-    lead(DUTY, name="another", now=database_now(), keep_s=60)
-    leader = Leader(name="this")
-    scaler = Loop(target, Sources(target), leads=leader)
+    another = Leader("scale", keep_s=60, name="another")
+    assert another()
+    scaler = Loop(target, Sources(target), leads=Leader("scale", keep_s=60, name="this"))
     assert scaler.round() is None
     assert not target.asked
-    Leader(name="another").end()
+    another.end()
     assert scaler.round() is not None
 
 
