@@ -28,7 +28,6 @@ log = logging.getLogger(__name__)
 
 TICK_S = 2.0
 WAKE_S = 0.5
-MOST_BULK = 50
 PREPARE_S = 30.0
 """Weights are seen to no more often than this."""
 AHEAD = ("hot", "hourly")
@@ -139,16 +138,10 @@ class Loop:
     def _act(self, plan: Plan, look: Look) -> Report:
         if not isinstance(look.observation.workers, tuple):
             return Report()  # the workers cannot be seen: nobody is touched
-        # In the order of their starts: what is only announced comes last. Jobs of the lane `bulk`
-        # take what cards are left after that: there may be more of them than were awarded.
+        # In the order of their starts: what is only announced comes last.
         starts = [each.model for each in plan.starts]
-
-        def turn(model: str) -> int:
-            if self._has_own_jobs(look.served[model]):
-                return len(starts)
-            return starts.index(model) if model in starts else -1
-
-        orders = sorted(plan.decisions, key=lambda each: turn(each.model))
+        turns = {model: starts.index(model) for model in starts}
+        orders = sorted(plan.decisions, key=lambda each: turns.get(each.model, -1))
         return self._target.act([self._wanted(each, plan, look) for each in orders])
 
     def _has_own_jobs(self, served: Served) -> bool:
@@ -176,10 +169,13 @@ class Loop:
         mine = {each.name for each in _workers(look) if each.model == decision.model}
         jobs: Sequence[str] = ()
         if self._has_own_jobs(served):
-            jobs = claimable_ids(served.revision_id, now=look.at, limit=MOST_BULK)
+            jobs = claimable_ids(served.revision_id, now=look.at, limit=decision.desired)
+        # For whom a card is kept until others have left it comes then: what is free elsewhere may
+        # be kept for another.
+        promised = sum(each.model == decision.model for each in self._memory.promises)
         return Wanted(
             revision=revision,
-            workers=decision.desired,
+            workers=decision.desired - promised,
             victims=tuple(each.worker for each in plan.stops if each.worker in mine),
             drains=tuple(each.worker for each in plan.drains if each.worker in mine),
             jobs=tuple(jobs),

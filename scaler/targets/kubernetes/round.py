@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from scaler.targets.base import GpuRequest, Problem, Report, Revision, Wanted
-from scaler.targets.kubernetes.cluster import Cluster
+from scaler.targets.kubernetes.cluster import LEAVES, Cluster
 from scaler.targets.kubernetes.door import Door
 from scaler.targets.kubernetes.events import told
 from scaler.targets.kubernetes.faults import Conflict, Fault, Missing, Refused
 from scaler.targets.kubernetes.flavours import CannotRender
 from scaler.targets.kubernetes.leaving import Consumers, Leaving, give_up
 from scaler.targets.kubernetes.objects import Object
+from scaler.targets.kubernetes.pods import leaves
 from scaler.targets.kubernetes.render import job, object_name, warning
 from scaler.targets.kubernetes.sight import Sight
 from scaler.targets.kubernetes.tending import Held, request_of, tend
@@ -159,17 +160,30 @@ class Round:
         return replicas - max(0, len(sight.leaving(revision)) - given_up)
 
     def _send_jobs(self, sight: Sight, wanted: Wanted) -> None:
-        new = [each for each in wanted.jobs if each not in sight.jobs]
+        """A Job for each worker that was awarded and has none. Which job it serves its worker
+        finds out, so one that has ended stands for no job any more."""
+        there = sight.open_jobs(wanted.revision.name)
+        told = {name for name in there.values() if name and leaves(sight.pods[name])}
+        self._mark_leaving({*there.values()} & {*wanted.drains} - told)
+        missing = max(0, wanted.workers - len(there) + len(told))
+        new = [each for each in wanted.jobs if each not in there][:missing]
         if not new or self._blocked(sight, wanted.revision):
             return
         fitting = self._fitting(sight, wanted.revision, len(new), gpu=wanted.revision.gpu)
         for job_id, _ in zip(new, fitting, strict=False):
-            body = job(wanted.revision, job_id=job_id, cluster=self._cluster)
+            body = job(wanted.revision, job_id=job_id, cluster=self._cluster, taken=sight.jobs)
             try:
                 made = self._door.create_job(body)
             except Conflict:
                 continue  # it is there already
             self._note(made, "Started", f"{wanted.revision.name}: a worker for the job {job_id}")
+
+    def _mark_leaving(self, names: Collection[str]) -> None:
+        """Each leaves with its job by itself. The mark is for the next look, which else would ask
+        for it anew."""
+        for name in sorted(names):
+            self._door.annotate_pod(name, {LEAVES: "true"})
+            self._done.append(f"{name} leaves with its job")
 
     # What they ask
 

@@ -11,6 +11,7 @@ import pytest
 from scaler.targets.kubernetes.elector import LEASE, Elector, steady_now
 from tests.scaler.targets.kubernetes.api_stub import ApiStub
 from tests.scaler.targets.kubernetes.house import Clock, House
+from tests.worker_process import wait_until
 
 WITHIN_S = 10.0
 
@@ -195,6 +196,21 @@ def test_a_leader_whose_work_hangs_lets_the_lease_go(house: House) -> None:
     clock.now += 10
     first.step()
     assert first.leads_for_s() == 0
+
+
+def test_a_lease_that_says_nonsense_ends_no_elector(
+    house: House, elector: MakeElector, stub_only: ApiStub
+) -> None:
+    """Else its scaler would never lead again, and nobody would know why."""
+    nonsense = {"holderIdentity": "another", "leaseDurationSeconds": "soon"}
+    lease = {"metadata": {"name": LEASE}, "spec": nonsense}
+    made = stub_only.store.create("leases", house.namespace, lease)
+    first = elector("a")
+    first.start()
+    asked = len(stub_only.calls)
+    wait_until(lambda: len(stub_only.calls) >= asked + 2)
+    stub_only.store.drop("leases", made)
+    until(first)
 
 
 def test_its_clock_goes_on_while_the_machine_sleeps_and_never_steps() -> None:
