@@ -26,7 +26,7 @@ STORM = 3
 
 
 class Round:
-    """One act: its orders, what became of them."""
+    """One act: its orders, what became of them. `looked`: what they were decided on."""
 
     def __init__(
         self,
@@ -36,8 +36,9 @@ class Round:
         cluster: Cluster,
         consumers: Consumers,
         read: Callable[[], Sight],
+        looked: Sight | None = None,
     ) -> None:
-        self._wanted, self._door, self._cluster = wanted, door, cluster
+        self._wanted, self._door, self._cluster, self._looked = wanted, door, cluster, looked
         self._consumers, self._read = consumers, read
         self._held: set[str] = set()
         self._done: list[str] = []
@@ -58,16 +59,19 @@ class Round:
         return Report(done=tuple(self._done), problems=tuple(dict.fromkeys(self._problems)))
 
     def _again(self, step: Callable[[Sight, Wanted], None]) -> Sight:
-        """Do a step for every revision, on what is there now. Where somebody else changed a
-        thing in the meantime, read again and decide again."""
-        open_orders = [each for each in self._wanted if each.revision.name not in self._held]
-        for _ in range(TRIES):
-            sight = self._read()
-            open_orders = [each for each in open_orders if not self._finished(step, sight, each)]
-            if not open_orders:
-                break
-        for each in open_orders:
-            self._hold(each.revision, f"somebody else changes it at the same time, {TRIES} times")
+        """Do a step for every revision in turn, on what is there now. Where somebody else changed
+        a thing in the meantime, read again and decide again, before the next one takes its room."""
+        sight = self._read()
+        for each in self._wanted:
+            if each.revision.name in self._held:
+                continue
+            for _ in range(TRIES):
+                if self._finished(step, sight, each):
+                    break
+                sight = self._read()
+            else:
+                words = f"somebody else changes it at the same time, {TRIES} times"
+                self._hold(each.revision, words)
         return sight
 
     def _finished(
@@ -162,9 +166,14 @@ class Round:
     def _send_jobs(self, sight: Sight, wanted: Wanted) -> None:
         """A Job for each worker that was awarded and has none. Which job it serves its worker
         finds out, so one that has ended stands for no job any more."""
-        there = sight.open_jobs(wanted.revision.name)
-        told = {name for name in there.values() if name and leaves(sight.pods[name])}
-        self._mark_leaving({*there.values()} & {*wanted.drains} - told)
+        # Who had one when this was decided counts also if it has ended since.
+        sights = [each for each in (self._looked, sight) if each is not None]
+        there: dict[str, str] = {}
+        for each in sights:
+            there |= each.open_jobs(wanted.revision.name)
+        marked = {name for each in sights for name, pod in each.pods.items() if leaves(pod)}
+        told = marked & {*there.values()}
+        self._mark_leaving({*there.values()} & {*wanted.drains} & {*sight.pods} - marked)
         missing = max(0, wanted.workers - len(there) + len(told))
         new = [each for each in wanted.jobs if each not in there][:missing]
         if not new or self._blocked(sight, wanted.revision):

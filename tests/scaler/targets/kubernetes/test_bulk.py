@@ -56,6 +56,20 @@ def test_one_that_has_ended_stands_for_no_job(house: House) -> None:
     assert jobs(house) == ["job-1", "job-1-2"]
 
 
+def test_one_that_ends_between_the_look_and_the_act_is_not_followed_at_once(house: House) -> None:
+    """Its worker was awarded as one that stays; whether there is work for another is not known."""
+    target = house.target()
+    target.act([bulk(1, "1")])
+    [name] = house.kubelet.until_ready("fold", 1)
+    target.look()
+    finish(house, name)
+    target.act([bulk(1, "2", "1")])
+    assert jobs(house) == ["job-1"]
+    target.look()
+    target.act([bulk(1, "2")])
+    assert jobs(house) == ["job-1", "job-2"]
+
+
 def test_who_is_to_leave_is_marked_once_and_leaves_with_its_job(
     house: House, stub_only: ApiStub
 ) -> None:
