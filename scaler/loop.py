@@ -170,8 +170,8 @@ class Loop:
         jobs: Sequence[str] = ()
         if self._has_own_jobs(served):
             jobs = claimable_ids(served.revision_id, now=look.at, limit=decision.desired)
-        # For whom a card is kept until others have left it comes then: what is free elsewhere may
-        # be kept for another.
+        # Whoever a card is kept for comes when that one is free: what is free of others may be
+        # kept for somebody else.
         promised = sum(each.model == decision.model for each in self._memory.promises)
         return Wanted(
             revision=revision,

@@ -59,19 +59,16 @@ class Round:
         return Report(done=tuple(self._done), problems=tuple(dict.fromkeys(self._problems)))
 
     def _again(self, step: Callable[[Sight, Wanted], None]) -> Sight:
-        """Do a step for every revision in turn, on what is there now. Where somebody else changed
-        a thing in the meantime, read again and decide again, before the next one takes its room."""
-        sight = self._read()
-        for each in self._wanted:
-            if each.revision.name in self._held:
-                continue
-            for _ in range(TRIES):
-                if self._finished(step, sight, each):
-                    break
-                sight = self._read()
-            else:
-                words = f"somebody else changes it at the same time, {TRIES} times"
-                self._hold(each.revision, words)
+        """Do a step for every revision, on what is there now. Where somebody else changed a
+        thing in the meantime, read again and decide again."""
+        open_orders = [each for each in self._wanted if each.revision.name not in self._held]
+        for _ in range(TRIES):
+            sight = self._read()
+            open_orders = [each for each in open_orders if not self._finished(step, sight, each)]
+            if not open_orders:
+                break
+        for each in open_orders:
+            self._hold(each.revision, f"somebody else changes it at the same time, {TRIES} times")
         return sight
 
     def _finished(

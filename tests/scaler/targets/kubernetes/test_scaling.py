@@ -284,16 +284,6 @@ def test_a_deployment_that_another_scaler_made_meanwhile_is_taken_as_it_is(
     assert house.replicas() == 2
 
 
-def test_a_change_by_somebody_else_costs_nobody_its_turn(house: House, stub_only: ApiStub) -> None:
-    """The Deployment's controller writes its status, too: that is a conflict, and no reason to
-    give the last card to who comes after."""
-    target = house.target()
-    target.act([wants(3, model="other"), wants(0), wants(0, model="dock")])
-    with stub_only.trouble("PATCH .*/worker-fold-r1/scale", times=2, status=409):
-        target.act([wants(3, model="other"), wants(1), wants(1, model="dock")])
-    assert (house.replicas(), house.replicas("worker-dock-r1")) == (1, 0)
-
-
 def test_a_bulk_job_gets_a_worker_of_its_own_and_only_one(house: House) -> None:
     target = house.target()
     order = bulk(2, "0190aaaa", "0190bbbb")
