@@ -11,11 +11,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from uuid import UUID
 
-from django.db import DatabaseError, connection
+from django.db import connection
 
 from foldline.fleet.policies import Decided, latest_decisions, record
 from foldline.fleet.services import note_placing
 from foldline.jobs.demand import Served, claimable_ids
+from foldline.jobs.faults import DATABASE_AWAY, contained
 from scaler.brain.decision import decide
 from scaler.brain.plan import Decision, Memory, Plan
 from scaler.brain.views import Worker
@@ -27,7 +28,6 @@ log = logging.getLogger(__name__)
 
 TICK_S = 2.0
 WAKE_S = 0.5
-MOST_BULK = 50
 PREPARE_S = 30.0
 """Weights are seen to no more often than this."""
 AHEAD = ("hot", "hourly")
@@ -82,16 +82,25 @@ class Loop:
         self._placed: set[str] = set()
 
     def run(self, stop: threading.Event) -> None:
-        """Round after round until `stop` is set. A database that is away ends no scaler."""
+        """Round after round until `stop` is set. A database that is away ends no scaler. One
+        whose rounds fail of itself leaves no sign, so that another one leads before long."""
         while not stop.is_set():
             try:
-                self.round()
-                self._wait(stop)
-            except DatabaseError as error:
+                well = contained("scale", lambda: self._turn(stop), otherwise=False)
+            except DATABASE_AWAY as error:
                 log.warning("nothing decided", extra={"reason": str(error)})
                 connection.close()
                 stop.wait(TICK_S)
-            leave_sign()
+                well = True
+            if well:
+                leave_sign()
+            else:
+                stop.wait(TICK_S)
+
+    def _turn(self, stop: threading.Event) -> bool:
+        self.round()
+        self._wait(stop)
+        return True
 
     def round(self) -> Plan | None:
         """One round; None when another scaler leads. Raises DatabaseError."""
@@ -129,16 +138,10 @@ class Loop:
     def _act(self, plan: Plan, look: Look) -> Report:
         if not isinstance(look.observation.workers, tuple):
             return Report()  # the workers cannot be seen: nobody is touched
-        # In the order of their starts: what is only announced comes last. Jobs of the lane `bulk`
-        # take what cards are left after that: there may be more of them than were awarded.
+        # In the order of their starts: what is only announced comes last.
         starts = [each.model for each in plan.starts]
-
-        def turn(model: str) -> int:
-            if self._has_own_jobs(look.served[model]):
-                return len(starts)
-            return starts.index(model) if model in starts else -1
-
-        orders = sorted(plan.decisions, key=lambda each: turn(each.model))
+        turns = {model: starts.index(model) for model in starts}
+        orders = sorted(plan.decisions, key=lambda each: turns.get(each.model, -1))
         return self._target.act([self._wanted(each, plan, look) for each in orders])
 
     def _has_own_jobs(self, served: Served) -> bool:
@@ -166,10 +169,13 @@ class Loop:
         mine = {each.name for each in _workers(look) if each.model == decision.model}
         jobs: Sequence[str] = ()
         if self._has_own_jobs(served):
-            jobs = claimable_ids(served.revision_id, now=look.at, limit=MOST_BULK)
+            jobs = claimable_ids(served.revision_id, now=look.at, limit=decision.desired)
+        # Whoever a card is kept for comes when that one is free: what is free of others may be
+        # kept for somebody else.
+        promised = sum(each.model == decision.model for each in self._memory.promises)
         return Wanted(
             revision=revision,
-            workers=decision.desired,
+            workers=decision.desired - promised,
             victims=tuple(each.worker for each in plan.stops if each.worker in mine),
             drains=tuple(each.worker for each in plan.drains if each.worker in mine),
             jobs=tuple(jobs),

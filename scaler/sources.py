@@ -147,7 +147,8 @@ class Sources:
             cold_s=SPAWN_S + work.cold_s(load_timeout_s=served.load_timeout_s),
             lane=served.lane,  # type: ignore[arg-type]  # the catalog's choices
             omega=wish.omega * self._haste,
-            min_workers=wish.least,
+            # A worker of the lane `bulk` leaves with its job, and where there is none at once.
+            min_workers=0 if served.lane == "bulk" else wish.least,
             max_workers=wish.most,
             floor=Floor(workers=wish.right, after_s=wish.floor_after_s, step_s=wish.floor_step_s),
         )

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from django.conf import settings
 
 from foldline.jobs.demand import Served
+from foldline.jobs.leading import Leader
 from foldline.ops.output import Output
-from scaler.leading import Leader
 from scaler.loop import Loop, plain
 from scaler.probe import is_alive
 from scaler.sources import Sources
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 HASTE = 50.0
 """An idle process holds memory and no card: beside a person who waits it costs next to nothing."""
+DUTY = "scale"
+SILENCE_S = 6.0
+"""Where the database says who leads, another one may after this long; a round comes every two."""
 DOOR_S = 10.0
 ELECTOR_DOOR_S = 3.0
 
@@ -36,7 +39,7 @@ class CannotBegin(Exception):
 
 def local(closing: ExitStack) -> Loop:
     """Workers are processes of this one; they leave with it."""
-    leader = Leader()
+    leader = Leader(DUTY, keep_s=SILENCE_S)
     closing.callback(leader.end)
     output = Output(settings.HOME / "logs", echo=False)
     target = LocalTarget(

@@ -8,11 +8,14 @@ import threading
 from collections.abc import Callable
 
 from celery.worker import state
+from django.db import DatabaseError, connection
 
 log = logging.getLogger(__name__)
 
 GRACE_S = 10.0
 LOOK_S = 0.5
+ASK_S = 2.0
+EX_OK = 0
 
 
 def draining() -> bool:
@@ -56,3 +59,34 @@ class Watchdog(threading.Thread):
                 log.warning("the broker does not answer: leaving without its goodbye")
                 self._leave()
                 os._exit(0)
+
+
+class Leaver(threading.Thread):
+    """Ends a worker that serves one job when there is none for it: the one it came for was
+    cancelled, has expired, or was taken by another.
+
+    Nobody loses a job by that. One that comes in this moment stays in line, and whoever ordered
+    this worker orders the next. One that was claimed in this moment is finished first.
+    """
+
+    def __init__(self, *, busy: Callable[[], bool], wanted: Callable[[], bool]) -> None:
+        super().__init__(name="leaver", daemon=True)
+        self._busy, self._wanted = busy, wanted
+        self.ended = threading.Event()
+
+    def run(self) -> None:
+        while not self.ended.wait(ASK_S):
+            if not self._busy() and not self._is_wanted():
+                log.info("nothing waits that this worker could take: leaving")
+                state.should_stop = EX_OK  # type: ignore[assignment]  # its first value is None
+                return
+
+    def _is_wanted(self) -> bool:
+        """True also while nobody can tell."""
+        try:
+            return self._wanted()
+        except DatabaseError as error:
+            log.warning("whether it is wanted is not known", extra={"reason": str(error)})
+            return True
+        finally:
+            connection.close()

@@ -6,6 +6,7 @@ import logging
 import os
 import socket
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,13 @@ from django.db import DatabaseError, connection
 
 from foldline.fleet import services as fleet
 from foldline.fleet.services import Assignment
+from foldline.jobs import demand
 from foldline.jobs.checkpoints import discard_ended
 from foldline.jobs.pauses import may_start
 from foldline.jobs.tickets import queue_name
 from tasks.app import app, consume
 from tasks.cards import visible_card
-from tasks.drain import Watchdog, draining
+from tasks.drain import Leaver, Watchdog, draining
 from tasks.gpu_peak import GpuPeak
 from tasks.heartbeat import Heartbeat
 from tasks.host import PluginHost, PluginSpec
@@ -73,6 +75,8 @@ class Launch:
             scratch=spec.scratch,
             once=once,
         )
+        wanted = partial(demand.has_startable, assignment.revision_id)
+        self._leaver = Leaver(busy=self._desk.busy.is_set, wanted=wanted)
         self._exit_code = 0
 
     def run(self) -> int:
@@ -83,6 +87,8 @@ class Launch:
             busy=self._desk.busy.is_set, begun=self._desk.say_state, leave=self._host.stop
         )
         watchdog.start()
+        if self._desk.once:
+            self._leaver.start()
         worker = self._celery_worker()
         try:
             worker.start()
@@ -90,6 +96,7 @@ class Launch:
             self._exit_code = leaving.code if isinstance(leaving.code, int) else 1
         finally:
             watchdog.ended.set()
+            self._leaver.ended.set()
             # Only now: until Celery's pool has drained, a job may still be computing.
             self._host.stop()
             self._heartbeat.end(state="gone", current_job=None)

@@ -21,7 +21,7 @@ from foldline.jobs import tickets
 from foldline.jobs.claims import ClaimedJob
 from tasks.app import app
 from tasks.attempt import Attempt, Outcome
-from tasks.drain import draining
+from tasks.drain import EX_OK, draining
 from tasks.gpu_peak import GpuPeak
 from tasks.heartbeat import Heartbeat
 from tasks.host import PluginHost, StartFailure
@@ -29,7 +29,6 @@ from tasks.host import PluginHost, StartFailure
 log = logging.getLogger(__name__)
 
 LONGEST_PAUSE_S = 5.0
-EX_OK = 0
 EX_TEMPFAIL = 75
 
 
@@ -166,7 +165,7 @@ def serve(self: Task[Any, Any], version: int) -> str:
     finally:
         _desk.heartbeat.say(ticket="")
         _desk.busy.clear()
-    # One that was put back in line comes again: whoever ordered a worker for it orders no second.
+    # One that was put back in line comes again, to a model that is loaded.
     if _desk.once and any(outcome.state != "requeued" for outcome in outcomes):
         celery_state.should_stop = EX_OK  # type: ignore[assignment]  # its first value is None
     return _told(self, outcomes)

@@ -1,8 +1,8 @@
 """`python -m tasks.worker MODEL[@rN] [--once]`: one worker process for exactly one revision.
 
-With `--once` it leaves after the first job. Exit codes: 0 drained; 75 the model could not be
-loaded (EX_TEMPFAIL); 78 there is nothing to serve here, or its runtime or folder is not as
-reviewed (EX_CONFIG).
+With `--once` it leaves after the first job, or when none waits that it could take. Exit codes: 0
+drained; 75 the model could not be loaded (EX_TEMPFAIL); 78 there is nothing to serve here, or its
+runtime or folder is not as reviewed (EX_CONFIG).
 """
 
 from __future__ import annotations

@@ -115,9 +115,9 @@ class Wanted:
 
     `victims` are idle workers that may leave, the first one first; `drains` leave when they have
     no job, and take no further one. Neither counts among `workers`, and with fewer than must go
-    the others stay. Where each job of the lane `bulk` has a worker of its own, `jobs` names them
-    all and `workers` is not looked at. With `hold`, and nothing else said, not all is known of the
-    revision: no worker comes, and nobody goes who was not told to before.
+    the others stay. Where each job of the lane `bulk` has a worker of its own, `jobs` names those
+    it may come for, the first ones first. With `hold`, and nothing else said, not all is known of
+    the revision: no worker comes, and nobody goes who was not told to before.
     """
 
     revision: Revision

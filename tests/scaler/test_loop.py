@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import pytest
 from django.db import OperationalError
@@ -14,11 +15,10 @@ from foldline.clock import database_now
 from foldline.fleet.models import NodeWeights, ScalingDecision
 from foldline.fleet.policies import HISTORY, history, latest_decisions, wish
 from foldline.jobs import demand, pauses, services
-from foldline.jobs.leading import lead
-from foldline.jobs.models import Job
+from foldline.jobs.leading import Leader
+from foldline.jobs.models import Fault, Job
 from scaler import loop as rounds
 from scaler.brain.demand import Habit
-from scaler.leading import DUTY, Leader
 from scaler.loop import PREPARE_S, Loop
 from scaler.sources import Sources
 from scaler.targets import base
@@ -105,8 +105,10 @@ def test_a_busy_worker_that_makes_room_is_told_to_leave_at_the_end_of_its_job(
     target.crew[0] = replace(target.crew[0], phase="ending")
     scaler.round()
     assert target.last()["toy@r1"].drains == (), "it is not planned away again"
-    assert target.last()["other@r1"].workers == 1
-    assert "place 1 is kept for it" in decision_of(Revision.objects.get(model__name="other")).reason
+    assert target.last()["other@r1"].workers == 0, "it comes when its place is free"
+    other = decision_of(Revision.objects.get(model__name="other"))
+    assert other.desired == 1
+    assert "place 1 is kept for it" in other.reason
 
 
 def test_what_is_wrong_is_logged_once_and_again_when_it_comes_back(
@@ -176,12 +178,12 @@ def test_what_a_target_could_not_do_stands_beside_the_decision(
 
 def test_who_does_not_lead_does_nothing(target: Notebook, make_job: MakeJob) -> None:
     make_job()
-    lead(DUTY, name="another", now=database_now(), keep_s=60)
-    leader = Leader(name="this")
-    scaler = Loop(target, Sources(target), leads=leader)
+    another = Leader("scale", keep_s=60, name="another")
+    assert another()
+    scaler = Loop(target, Sources(target), leads=Leader("scale", keep_s=60, name="this"))
     assert scaler.round() is None
     assert not target.asked
-    Leader(name="another").end()
+    another.end()
     assert scaler.round() is not None
 
 
@@ -390,17 +392,63 @@ def test_what_a_pod_waited_for_is_kept_with_its_worker(
     assert row.placing == {"node": "gpu-1", "schedule": 2.0, "image": 40.0}
 
 
-def test_jobs_of_the_lane_bulk_take_what_cards_are_left(
-    target: Notebook,
-    toy: Revision,
-    make_job: MakeJob,
-    live_revision: Callable[..., Revision],
+def test_jobs_of_the_lane_bulk_get_as_many_workers_as_were_awarded(
+    target: Notebook, toy: Revision, make_job: MakeJob
 ) -> None:
     Revision.objects.filter(pk=toy.pk).update(lane="bulk")
-    target.cards = ("place 1", "place 2", "place 3", "place 4")
-    waiting = live_revision(name="zeta")
-    make_job(), make_job(), make_job(waiting)
+    jobs = [str(make_job()) for _ in range(3)]
     scaler = Loop(target, Sources(target), leads=lambda: True, own_jobs=True)
     scaler.round()
-    assert list(target.last()) == ["zeta@r1", "toy@r1"]
-    assert len(target.last()["toy@r1"].jobs) == 2
+    assert decision_of(toy).desired == 2, "there are two cards"
+    assert (target.last()["toy@r1"].workers, target.last()["toy@r1"].jobs) == (2, tuple(jobs[:2]))
+
+
+def test_a_minimum_holds_nobody_in_the_lane_bulk(
+    scaler: Loop, target: Notebook, toy: Revision
+) -> None:
+    """Its workers leave when nothing waits: each would be followed by the next one."""
+    Revision.objects.filter(pk=toy.pk).update(lane="bulk")
+    wish(toy.model_id, min_workers=1)
+    scaler.round()
+    assert target.last()["toy@r1"].workers == 0
+
+
+class Turns(threading.Event):
+    """Stops after so many waits; nobody sleeps."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.left = number
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.left -= 1
+        return self.is_set()
+
+    def is_set(self) -> bool:
+        return self.left <= 0
+
+
+@pytest.mark.parametrize(
+    ("error", "signs", "faults"),
+    [(KeyError("a bug"), [], ["scale"]), (OperationalError("gone"), ["round"], [])],
+)
+def test_a_round_that_fails_ends_no_scaler_and_one_that_fails_of_itself_leaves_no_sign(
+    target: Notebook,
+    toy: Revision,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    error: Exception,
+    signs: list[str],
+    faults: list[str],
+) -> None:
+    """Without signs it gives up its lead, and is started anew where somebody watches them."""
+    monkeypatch.setenv("FOLDLINE_SIGNS", str(tmp_path))
+    monkeypatch.setattr("scaler.loop.connection.close", lambda: None)
+
+    def look() -> base.Seen:
+        raise error
+
+    monkeypatch.setattr(target, "look", look)
+    Loop(target, Sources(target), leads=lambda: True).run(Turns(2))
+    assert [each.name for each in tmp_path.iterdir()] == signs
+    assert list(Fault.objects.values_list("part", flat=True)) == faults

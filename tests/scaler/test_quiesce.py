@@ -12,8 +12,9 @@ import pytest
 from foldline.catalog.models import Revision
 from foldline.clock import database_now
 from foldline.fleet.selectors import present
+from foldline.jobs import services
 from foldline.tenants.models import Tenant
-from scaler.quiesce import Quiescing, _in_pod
+from scaler.quiesce import ASK_AGAIN_S, Quiescing, _in_pod, _is_idle
 from tests.redis_server import RedisServer
 from tests.scaler.conftest import MakeRow, sleep
 from tests.worker_process import PLUGINS, running_worker, until, wait_until
@@ -31,7 +32,8 @@ def test_a_worker_takes_no_more_jobs_ends_the_one_it_has_and_may_be_given_back(
     monkeypatch.setattr("scaler.quiesce.ANSWER_S", 30.0)  # however slow this machine is
     revision = live_revision(folder=PLUGINS / "sleepy")
     # Its row names the machine it is on; of a pod that is the pod's name.
-    pod, consumers = socket.gethostname(), Quiescing()
+    clock = [0.0]
+    pod, consumers = socket.gethostname(), Quiescing(clock=lambda: clock[0])
     gate = tmp_path / "gate"
     with running_worker("sleepy", log=tmp_path / "worker.log"):
         until(sleep(revision, tenant, 0.0), "succeeded")
@@ -46,8 +48,23 @@ def test_a_worker_takes_no_more_jobs_ends_the_one_it_has_and_may_be_given_back(
         assert until(left, "queued").attempt == 0
         assert consumers.resume(pod)
         until(left, "succeeded")
+        running = until(sleep(revision, tenant, 30.0), "running")
+        assert not consumers.stop(pod)
+        assert Quiescing().resume(pod), "another scaler leads in between"
+        clock[0] += ASK_AGAIN_S
+        assert not consumers.stop(pod)
+        services.cancel(tenant_id=tenant.id, job_id=running.id)
+        wait_until(lambda: _is_idle_in(pod))
+        left = sleep(revision, tenant, 0.0)
+        wait_until(lambda: consumers.stop(pod))
+        assert until(left, "queued").attempt == 0, "it was asked again while it was at work"
     assert not consumers.stop("nobody")
     assert not consumers.resume("nobody")
+
+
+def _is_idle_in(pod: str) -> bool:
+    worker = _in_pod(pod)
+    return worker is not None and _is_idle(worker)
 
 
 @pytest.mark.django_db

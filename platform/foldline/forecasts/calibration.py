@@ -8,11 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from uuid import UUID
 
+from django.db import transaction
 from django.db.models import Exists, OuterRef, Q, Subquery
 
 from foldline.forecasts.models import Calibration, Told
+from foldline.jobs.faults import contained
 from foldline.jobs.models import Attempt, Job
 from foldline.jobs.states import State
 from foldline.scheduling.eta import calibrate
@@ -65,7 +68,8 @@ def learn(*, now: datetime) -> int:
     Told.objects.filter(job_id__in=[told.job_id for told, _ in decided]).delete()
     started = [(told, start) for told, start in decided if start is not None]
     for told, start in started:
-        _learn_from(told, wait_s=(start - told.at).total_seconds(), now=now)
+        step = partial(_learn_from, told, wait_s=(start - told.at).total_seconds(), now=now)
+        contained("forecast: calibration", step, otherwise=None, of=told.job_id)
     return len(started)
 
 
@@ -78,6 +82,7 @@ def _decided() -> list[tuple[Told, datetime | None]]:
     return [(told, told.start) for told in decided]
 
 
+@transaction.atomic
 def _learn_from(told: Told, *, wait_s: float, now: datetime) -> None:
     calibration, _ = Calibration.objects.get_or_create(
         model_id=told.model_id,

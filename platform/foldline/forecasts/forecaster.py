@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import gc
 import logging
-import os
-import socket
 import threading
 import time
-from contextlib import suppress
 
-from django.db import DatabaseError, connection
+from django.db import connection
 
-from foldline.clock import database_now
 from foldline.forecasts.walker import Walker
-from foldline.jobs.leading import give_up, lead
+from foldline.jobs.faults import DATABASE_AWAY, contained
+from foldline.jobs.leading import Leader
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +27,7 @@ class Forecaster:
     tenth of a core."""
 
     def __init__(self, *, name: str = "") -> None:
-        self.name = name or f"{socket.gethostname()}:{os.getpid()}"
+        self._leads = Leader(DUTY, keep_s=SILENCE_S, name=name)
         self._walker: Walker | None = None
 
     def run(self, stop: threading.Event) -> None:
@@ -40,32 +37,33 @@ class Forecaster:
         while not stop.wait(pause_s):
             began = time.process_time()
             try:
-                self.walk()
-            except DatabaseError as error:
-                self._walker = None
+                contained("forecast", self.walk, otherwise=False)
+            except DATABASE_AWAY as error:
                 log.warning("walk failed", extra={"reason": str(error)})
             connection.close()
             pause_s = pause_after(time.process_time() - began)
         # Else forecasts would be stale by the time the silence is noticed, at each release.
-        with suppress(DatabaseError):
-            give_up(DUTY, name=self.name)
+        self._leads.end()
         connection.close()
 
     def walk(self) -> bool:
         """One round, if this one leads. Raises DatabaseError."""
-        if not lead(DUTY, name=self.name, now=database_now(), keep_s=SILENCE_S):
+        if not self._leads():
             self._walker = None
             return False
-        if self._walker is None:
-            self._walker = Walker()
-            self._walker.begin()
+        # Put back below: one whose walk failed may have gone half a step, and begins anew.
+        walker, self._walker = self._walker, None
+        if walker is None:
+            walker = Walker()
+            walker.begin()
         # Tens of thousands of values come and go, and none of them in a circle: looking for
         # one again and again would cost a quarter of the walk.
         gc.disable()
         try:
-            self._walker.walk()
+            walker.walk()
         finally:
             gc.enable()
+        self._walker = walker
         return True
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -16,6 +17,7 @@ from django.db.models import Max, Q, QuerySet
 
 from foldline.catalog.models import Model
 from foldline.fleet.models import Worker
+from foldline.jobs.faults import contained
 from foldline.jobs.models import Attempt
 from foldline.scheduling.estimate import ServiceTimes
 from foldline.scheduling.flows import flow_of
@@ -134,14 +136,17 @@ class History:
         names = {run.worker for run in runs}
         shares = dict(Worker.objects.filter(name__in=names).values_list("name", "share"))
         for run in runs:
-            wall = ((run.ended_at or run.started_at) - run.started_at).total_seconds()
-            share = shares.get(run.worker, 0)
-            work = min(run.gpu_seconds / share, wall) if share else wall
-            known = self.times(run.model_id)
-            self._times[run.model_id] = Times(
-                wall=known.wall.observe(wall, size=run.size),
-                work=known.work.observe(work, size=run.size),
-            )
+            step = partial(self._learn_from, run, share=shares.get(run.worker, 0))
+            contained("forecast: history", step, otherwise=None, of=run.job_id)
+
+    def _learn_from(self, run: Run, *, share: float) -> None:
+        wall = ((run.ended_at or run.started_at) - run.started_at).total_seconds()
+        work = min(run.gpu_seconds / share, wall) if share else wall
+        known = self.times(run.model_id)
+        self._times[run.model_id] = Times(
+            wall=known.wall.observe(wall, size=run.size),
+            work=known.work.observe(work, size=run.size),
+        )
 
 
 def _runs(attempts: QuerySet[Attempt]) -> list[Run]:

@@ -7,6 +7,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import partial
 from uuid import UUID
 
 from django.db import transaction
@@ -24,6 +25,7 @@ from foldline.forecasts.outlook import Outlook, outlook_of
 from foldline.forecasts.places import Places, arranged
 from foldline.forecasts.projection import project
 from foldline.forecasts.sample import Newcomer, told_to
+from foldline.jobs.faults import contained
 from foldline.jobs.models import Job, QueueState
 from foldline.scheduling.fairness import Head
 
@@ -58,33 +60,41 @@ class Walker:
     def begin(self) -> None:
         """Take up where the last forecaster stopped."""
         self._history.begin()
-        self._trails = {
-            stored.revision_id: Trail(
-                outlook=outlook_of(stored.document),
-                places=Places(bytes(stored.places)),
-                arrivals=self._history.came_before(stored.revision_id),
-            )
-            for stored in Forecast.objects.all()
-        }
+        for stored in Forecast.objects.all():
+            take_up = partial(self._take_up, stored)
+            contained("forecast: begin", take_up, otherwise=None, of=stored.revision_id)
+
+    def _take_up(self, stored: Forecast) -> None:
+        self._trails[stored.revision_id] = Trail(
+            outlook=outlook_of(stored.document),
+            places=Places(bytes(stored.places)),
+            arrivals=self._history.came_before(stored.revision_id),
+        )
 
     def walk(self) -> int:
-        """One round: a forecast for each revision, in one transaction; gives their number."""
+        """One round: a forecast for each revision, in one transaction; gives their number. One
+        that cannot be walked keeps none of the others from theirs, and begins anew."""
         now = database_now()
         runs = self._history.refresh()
         revisions = _due()
         queues = QueueState.objects.in_bulk({revision.model_id for revision in revisions})
         wanted = _wanted(revisions, now=now)
-        told = []
+        told: dict[UUID, list[Told]] = {}
         for revision in revisions:
             queue = queues.get(revision.model_id) or QueueState(model_id=revision.model_id)
             crew = crew_of(revision, wanted=wanted.get(revision.id, 0))
-            told.append(self._walk(revision, queue, crew, runs, now=now))
+            step = partial(self._walk, revision, queue, crew, runs, now=now)
+            sample = contained("forecast: walk", step, otherwise=None, of=revision.id)
+            if sample is None:
+                self._trails.pop(revision.id, None)
+            else:
+                told[revision.id] = sample
         with transaction.atomic():
-            _store({revision.id: self._trails[revision.id] for revision in revisions})
-            for sample in told:
+            _store({revision_id: self._trails[revision_id] for revision_id in told})
+            for sample in told.values():
                 keep_told(sample)
             learn(now=now)
-        return len(revisions)
+        return len(told)
 
     def _walk(
         self,

@@ -16,7 +16,7 @@ from unfold.decorators import action, display
 from unfold.enums import ActionVariant
 
 from foldline.jobs.filters import CodeFilter, DeadLetterFilter, FailureFilter
-from foldline.jobs.models import Attempt, Event, Job
+from foldline.jobs.models import Attempt, Event, Fault, Job
 from foldline.jobs.queue_admin import QueueAdmin, tell_of_crash_loops
 from foldline.jobs.redrive import Redriven, dead_letters, piles, redrive
 from foldline.tenants.dialogs import back_to, is_among
@@ -38,6 +38,12 @@ class AttemptInline(ReadOnlyInline):
 class EventInline(ReadOnlyInline):
     model = Event
     ordering = ["sequence"]
+
+
+@admin.register(Fault)
+class FaultAdmin(ReadOnlyAdmin):
+    list_display = ["part", "times", "last_at", "words"]
+    ordering = ["-last_at"]
 
 
 @admin.register(Job)

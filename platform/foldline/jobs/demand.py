@@ -1,4 +1,5 @@
-"""What the scaler asks of the jobs: whom there is work for, how much came, and who is at it."""
+"""What the scaler asks of the jobs: whom there is work for, how much came, and who is at it; and
+what a worker does that came for one job."""
 
 from __future__ import annotations
 
@@ -10,9 +11,10 @@ from uuid import UUID
 from django.db.models import Count, Exists, OuterRef, Q
 
 from foldline.catalog.models import Revision
+from foldline.clock import database_now
 from foldline.fleet.models import Worker
 from foldline.jobs import pauses, tickets
-from foldline.jobs.line import Startable, claimable, startable_line
+from foldline.jobs.line import Startable, claimable, startable, startable_line
 from foldline.jobs.models import Job
 from foldline.jobs.recent import made_since
 from foldline.jobs.states import State
@@ -99,6 +101,15 @@ def wanted_of(served: Served, *, now: datetime) -> Startable:
     return Startable(count=count, oldest=line.oldest)
 
 
+def has_startable(revision_id: UUID) -> bool:
+    """Whether a worker of the revision has anything to wait for: a job that it could claim now."""
+    now = database_now()
+    if pauses.room(revision_id, now=now) == 0:
+        return False
+    model_id = Revision.objects.values_list("model_id", flat=True).get(id=revision_id)
+    return startable(revision_id, model_id=model_id, now=now) > 0
+
+
 def with_claimable(revision_ids: Collection[UUID], *, now: datetime) -> set[UUID]:
     """Those of the revisions for which a job waits: one look into an index for each."""
     return {each for each in revision_ids if claimable(each, now=now).exists()}
@@ -133,7 +144,7 @@ def announcing() -> Sequence[Job]:
 
 
 def claimable_ids(revision_id: UUID, *, now: datetime, limit: int) -> Sequence[str]:
-    """The oldest jobs of a revision that wait or run, for which each has a worker of its own."""
+    """The oldest jobs of a revision that wait, and that run: each may have a worker of its own."""
     running = Job.objects.filter(revision_id=revision_id, state=State.RUNNING)
     both = [claimable(revision_id, now=now), running]
     return [

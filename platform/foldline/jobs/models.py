@@ -311,3 +311,17 @@ class Leadership(models.Model):
     duty = models.CharField(max_length=40, primary_key=True)
     holder = models.CharField(max_length=120)
     until = models.DateTimeField()
+
+
+class Fault(models.Model):
+    """A part of a process's rounds that has failed: how often, and of what the last time."""
+
+    WORDS = 300
+
+    part = models.CharField(max_length=60, primary_key=True)
+    times = models.PositiveIntegerField(default=0)
+    last_at = models.DateTimeField()
+    words = models.CharField(max_length=WORDS)
+
+    def __str__(self) -> str:
+        return self.part

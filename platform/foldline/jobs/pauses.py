@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from datetime import datetime
+from functools import partial
 from uuid import UUID
 
 from django.db import transaction
@@ -17,6 +18,7 @@ from foldline.clock import database_now
 from foldline.fleet.services import last_starts
 from foldline.jobs import tickets
 from foldline.jobs.breaker import FAILED_STARTS, Breaker, Cause, read, written
+from foldline.jobs.faults import contained
 from foldline.jobs.line import startable
 from foldline.jobs.models import QueueState
 
@@ -149,21 +151,26 @@ def try_starts_again() -> None:
 def watch_starts(*, now: datetime) -> None:
     """Open the breaker of a model whose last starts failed; close it after one succeeded."""
     for revision in Revision.objects.filter(state=Revision.State.LIVE):
-        starts = last_starts(revision.id, count=FAILED_STARTS)
-        failing = len(starts) == FAILED_STARTS and all(starts)
-        if not failing and not QueueState.objects.filter(
-            model_id=revision.model_id, breaker__isnull=False
-        ):
-            continue
-        with transaction.atomic():
-            queue = locked_queue(revision.id)
-            before = read(queue.breaker).about(str(revision.id))
-            after = _after_starts(before, starts, failing=failing, now=now)
-            _keep(queue, after)
-        if after.is_open and not before.is_open:
-            _tell(revision.id, after)
-        elif before.is_open and not after.is_open:
-            owe_tickets(revision.model_id)
+        watch = partial(_watch_starts, revision, now=now)
+        contained("sweep: starts", watch, otherwise=None, of=revision.id)
+
+
+def _watch_starts(revision: Revision, *, now: datetime) -> None:
+    starts = last_starts(revision.id, count=FAILED_STARTS)
+    failing = len(starts) == FAILED_STARTS and all(starts)
+    if not failing and not QueueState.objects.filter(
+        model_id=revision.model_id, breaker__isnull=False
+    ):
+        return
+    with transaction.atomic():
+        queue = locked_queue(revision.id)
+        before = read(queue.breaker).about(str(revision.id))
+        after = _after_starts(before, starts, failing=failing, now=now)
+        _keep(queue, after)
+    if after.is_open and not before.is_open:
+        _tell(revision.id, after)
+    elif before.is_open and not after.is_open:
+        owe_tickets(revision.model_id)
 
 
 def _after_starts(before: Breaker, starts: list[str], *, failing: bool, now: datetime) -> Breaker:

@@ -7,15 +7,14 @@ once would do no harm, only work.
 from __future__ import annotations
 
 import logging
-import os
-import socket
 import threading
 import time
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import partial
 
 from django.conf import settings
-from django.db import DatabaseError, connection
+from django.db import connection
 
 from foldline.catalog.models import Revision
 from foldline.clock import database_now
@@ -23,7 +22,8 @@ from foldline.fleet.services import bury_silent_workers, held_tickets, present_w
 from foldline.jobs import pauses, services, tickets
 from foldline.jobs.checkpoints import discard_ended
 from foldline.jobs.claims import Fence
-from foldline.jobs.leading import lead
+from foldline.jobs.faults import DATABASE_AWAY, contained, note
+from foldline.jobs.leading import Leader
 from foldline.jobs.line import startable
 from foldline.jobs.models import Job
 from foldline.jobs.retention import clean
@@ -57,19 +57,19 @@ class Sweeper:
     """Sweeps every `settings.SWEEP_S` seconds while it leads."""
 
     def __init__(self, *, name: str = "") -> None:
-        self.name = name or f"{socket.gethostname()}:{os.getpid()}"
+        self._leads = Leader(DUTY, keep_s=3 * settings.SWEEP_S, name=name)
         self._contact_since: float | None = None
         self._contact_at = 0.0
         self._redis_run = ""
         self._clean_at = 0.0
 
     def run(self, stop: threading.Event) -> None:
-        """Sweep until `stop` is set, and at once when Redis has restarted. A database that is
-        away ends no sweeper."""
+        """Sweep until `stop` is set, and at once when Redis has restarted; then let the next one
+        begin. A database that is away ends no sweeper."""
         while not stop.is_set():
             try:
-                swept = self.sweep()
-            except DatabaseError as error:
+                swept = contained("sweep", self.sweep, otherwise=Swept())
+            except DATABASE_AWAY as error:
                 self._contact_since = None
                 log.warning("sweep failed", extra={"reason": str(error)})
             else:
@@ -77,12 +77,14 @@ class Sweeper:
                     log.info("swept", extra=swept.__dict__)
             connection.close()
             self._wait(stop)
+        self._leads.end()
+        connection.close()
 
     def _wait(self, stop: threading.Event) -> None:
         """Until the next tick is due, or Redis is another one than before."""
         due = time.monotonic() + settings.SWEEP_S
         while time.monotonic() < due and not stop.wait(min(LOOK_S, settings.SWEEP_S)):
-            if self._redis_restarted():
+            if contained("sweep: Redis", self._redis_restarted, otherwise=False):
                 log.warning("Redis has restarted")
                 return
 
@@ -95,17 +97,19 @@ class Sweeper:
         return known not in ("", seen)
 
     def sweep(self) -> Swept:
-        """One tick. Raises DatabaseError; Redis being away only skips the tickets."""
+        """One tick. Raises DatabaseError; Redis being away only skips the tickets, and a part
+        that fails none of the others."""
         now = database_now()
         self._note_contact()
-        if not lead(DUTY, name=self.name, now=now, keep_s=3 * settings.SWEEP_S):
+        if not self._leads():
             return Swept(led=False)
         lost = requeue_lost(now=now) if self._may_judge_leases() else 0
         expired = expire_due(now=now)
-        bury_silent_workers(before=now - timedelta(seconds=3 * settings.LEASE_S))
-        discard_ended()
+        silent = now - timedelta(seconds=3 * settings.LEASE_S)
+        contained("sweep: workers", lambda: bury_silent_workers(before=silent), otherwise=None)
+        contained("sweep: checkpoints", discard_ended, otherwise=0)
         pauses.watch_starts(now=now)
-        removed = self._clean(now)
+        removed = contained("sweep: retention", lambda: self._clean(now), otherwise=0)
         settled = settle_tickets(now=now)
         return replace(settled, lost=lost, expired=expired, removed=removed)
 
@@ -142,7 +146,12 @@ def requeue_lost(*, now: datetime) -> int:
         "id", "attempt", "owner"
     )[:JOBS_A_TICK]
     outcomes = [
-        services.lose(Fence(job_id=job_id, attempt=attempt, owner=owner), now=now)
+        contained(
+            "sweep: leases",
+            partial(services.lose, Fence(job_id=job_id, attempt=attempt, owner=owner), now=now),
+            otherwise=None,
+            of=job_id,
+        )
         for job_id, attempt, owner in late
     ]
     return sum(outcome is not None for outcome in outcomes)
@@ -151,7 +160,12 @@ def requeue_lost(*, now: datetime) -> int:
 def expire_due(*, now: datetime) -> int:
     """End waiting jobs whose time to start has passed."""
     due = Job.objects.filter(state=State.QUEUED, start_by__lte=now).values_list("id", flat=True)
-    return sum(services.expire(job_id, now=now) for job_id in due[:JOBS_A_TICK])
+    return sum(
+        contained(
+            "sweep: expiry", partial(services.expire, job_id, now=now), otherwise=False, of=job_id
+        )
+        for job_id in due[:JOBS_A_TICK]
+    )
 
 
 def settle_tickets(*, now: datetime) -> Swept:
@@ -165,6 +179,11 @@ def settle_tickets(*, now: datetime) -> Swept:
         except BrokerUnavailable as error:
             log.warning("tickets not settled", extra={"queue": queue, "reason": str(error)})
             break
+        except DATABASE_AWAY:
+            raise
+        except Exception as error:
+            note("sweep: tickets", error, of=queue)
+            continue
         swept = replace(
             swept,
             published=swept.published + published,

@@ -7,29 +7,28 @@ under way is remembered here only: whoever follows a notifier that was killed se
 from __future__ import annotations
 
 import logging
-import os
-import socket
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from uuid import UUID
 
-from django.db import DatabaseError, connection
+from django.db import connection
 
 from foldline.clock import database_now
-from foldline.jobs.leading import give_up, lead
+from foldline.jobs.faults import DATABASE_AWAY, contained, note
+from foldline.jobs.leading import Leader
 from foldline.notify import deliveries
 from foldline.notify.endpoints import secrets_of
 from foldline.notify.models import Delivery, WebhookEndpoint
 from foldline.notify.retention import A_ROUND, clean
 from foldline.notify.schedule import Outcome
 from foldline.notify.sending import Letter, Network, send
-from foldline.notify.settling import settle
+from foldline.notify.settling import give_up, settle
 from foldline.notify.signing import Unreadable, signed_headers
 from foldline.notify.spreading import spread
 
@@ -48,6 +47,8 @@ AT_ONCE_OF_TENANT = 4
 AT_ONCE_OF_ENDPOINT = 2
 AT_ONCE_WHILE_FAILING = 1
 
+OUR_FAULT = Outcome(error="It could not be sent: a fault of Foldline.")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Flight:
@@ -62,7 +63,7 @@ class Flight:
         fault = self.outcome.exception()
         if fault is not None:
             log.error("sending failed", exc_info=fault)
-            return Outcome(error="It could not be sent: a fault of Foldline.")
+            return OUR_FAULT
         return self.outcome.result()
 
 
@@ -70,7 +71,7 @@ class Notifier:
     """Looks every half second while it leads, and as soon as a receiver has answered."""
 
     def __init__(self, *, name: str = "", network: Network | None = None) -> None:
-        self.name = name or f"{socket.gethostname()}:{os.getpid()}"
+        self._leader = Leader(DUTY, keep_s=SILENCE_S, name=name)
         self._network = network or Network()
         self._pool = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="send")
         self._flights: dict[UUID, Flight] = {}
@@ -93,8 +94,7 @@ class Notifier:
         """Wait for what is under way, write it down, and give the duty up."""
         self._pool.shutdown(wait=True)
         self._guarded(self._settle)
-        with suppress(DatabaseError):
-            give_up(DUTY, name=self.name)
+        self._leader.end()
 
     @property
     def under_way(self) -> int:
@@ -103,8 +103,8 @@ class Notifier:
 
     def _guarded(self, act: Callable[[], object]) -> None:
         try:
-            act()
-        except DatabaseError as error:
+            contained("notify", act, otherwise=None)
+        except DATABASE_AWAY as error:
             self._leads_until = 0.0
             log.warning("notify failed", extra={"reason": str(error)})
             connection.close()
@@ -116,9 +116,9 @@ class Notifier:
         self._settle()
         if not self._leads():
             return False
-        spread()
+        contained("notify: outbox", spread, otherwise=0)
         self._hand_out(now=database_now())
-        self._clean()
+        contained("notify: retention", self._clean, otherwise=None)
         return True
 
     def _leads(self) -> bool:
@@ -126,7 +126,7 @@ class Notifier:
         if time.monotonic() < self._leads_until:
             return True
         asked = time.monotonic()
-        if not lead(DUTY, name=self.name, now=database_now(), keep_s=SILENCE_S):
+        if not self._leader():
             return False
         self._leads_until = asked + LEAD_EVERY_S
         return True
@@ -134,21 +134,27 @@ class Notifier:
     def _settle(self) -> None:
         for delivery_id, flight in list(self._flights.items()):
             if flight.outcome.done():
-                settle(flight.delivery, flight.told())
-                del self._flights[delivery_id]
+                land = partial(self._land, flight)
+                contained("notify: outcome", land, otherwise=None, of=delivery_id)
+
+    def _land(self, flight: Flight) -> None:
+        _write_down(flight.delivery, flight.told())
+        del self._flights[flight.delivery.id]
 
     def _hand_out(self, *, now: datetime) -> None:
         """Fill the pool, those that were served longest ago first."""
         waiting = deliveries.endpoints_with_due(now=now)
         for endpoint in sorted(waiting, key=lambda each: self._served.get(each.id, 0.0)):
-            places = self._places(endpoint)
-            if places > 0:
-                due = deliveries.due_of(
-                    endpoint, now=now, without=self._flights.keys(), limit=places
-                )
-                for delivery in due:
-                    self._send(delivery, endpoint, now=now)
+            fill = partial(self._hand_out_to, endpoint, now=now)
+            contained("notify: endpoint", fill, otherwise=None, of=endpoint.id)
         self._served = {each.id: self._served.get(each.id, 0.0) for each in waiting}
+
+    def _hand_out_to(self, endpoint: WebhookEndpoint, *, now: datetime) -> None:
+        places = self._places(endpoint)
+        if places > 0:
+            without = self._flights.keys()
+            for delivery in deliveries.due_of(endpoint, now=now, without=without, limit=places):
+                self._send(delivery, endpoint, now=now)
 
     def _places(self, endpoint: WebhookEndpoint) -> int:
         """How many more messages this endpoint may be sent at this moment."""
@@ -162,16 +168,18 @@ class Notifier:
         )
 
     def _send(self, delivery: Delivery, endpoint: WebhookEndpoint, *, now: datetime) -> None:
-        body = delivery.body.encode()
         try:
-            headers = signed_headers(
-                delivery.event, body, sealed=secrets_of(endpoint, now=now), now=now
-            )
+            letter = _letter(delivery, endpoint, now=now)
         except Unreadable:
             unsigned = Outcome(error="Its secret cannot be read any more: rotate it.")
-            settle(delivery, unsigned)
+            _write_down(delivery, unsigned)
             return
-        letter = Letter(url=endpoint.url, headers=headers, body=body)
+        except DATABASE_AWAY:
+            raise
+        except Exception as error:
+            note("notify: message", error, of=delivery.id)
+            _write_down(delivery, OUR_FAULT)
+            return
         outcome = self._pool.submit(send, letter, network=self._network)
         outcome.add_done_callback(lambda _: self._landed.set())
         self._flights[delivery.id] = Flight(
@@ -185,3 +193,22 @@ class Notifier:
             return
         if clean(now=database_now()) < A_ROUND:
             self._clean_at = time.monotonic() + CLEAN_EVERY_S
+
+
+def _letter(delivery: Delivery, endpoint: WebhookEndpoint, *, now: datetime) -> Letter:
+    """Raises Unreadable."""
+    body, sealed = delivery.body.encode(), secrets_of(endpoint, now=now)
+    headers = signed_headers(delivery.event, body, sealed=sealed, now=now)
+    return Letter(url=endpoint.url, headers=headers, body=body)
+
+
+def _write_down(delivery: Delivery, outcome: Outcome) -> None:
+    """What came of a try. A message of which that cannot be written is given up: else it would
+    be sent again with each round."""
+    try:
+        settle(delivery, outcome)
+    except DATABASE_AWAY:
+        raise
+    except Exception as error:
+        note("notify: outcome", error, of=delivery.id)
+        give_up(delivery)

@@ -44,6 +44,17 @@ def settle(delivery: Delivery, outcome: Outcome) -> None:
             disable(endpoint.id, reason=verdict.disable, by=NOTIFIER)
 
 
+def give_up(delivery: Delivery) -> None:
+    """End a message whose outcome cannot be written down; it may be asked for again."""
+    mine = Delivery.objects.filter(pk=delivery.pk, next_at=delivery.next_at)
+    mine.update(
+        state=Delivery.State.DEAD,
+        next_at=None,
+        ended_at=database_now(),
+        note="What came of it could not be written down: a fault of Foldline.",
+    )
+
+
 def _verdict(
     delivery: Delivery, endpoint: WebhookEndpoint, outcome: Outcome, *, now: datetime
 ) -> Verdict:

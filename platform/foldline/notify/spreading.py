@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
+from functools import partial
 
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import F, Q, QuerySet
 
 from foldline.clock import database_now
 from foldline.ids import uuid7
+from foldline.jobs.faults import contained
 from foldline.jobs.models import Job, Outbox
 from foldline.jobs.outbox import JOB_ENDED
 from foldline.notify import messages
@@ -17,14 +19,35 @@ from foldline.notify.deliveries import delivery_to
 from foldline.notify.models import Delivery, WebhookEndpoint
 
 A_TICK = 200
+PART = "notify: outbox"
+PUT_OFF = timedelta(minutes=10)
+"""A faulty row: by then there may be a release that knows it."""
 
 
 def spread() -> int:
     """Make a delivery of each row of the outbox for each endpoint that hears of it, and take
     the row away, in one transaction; the number of rows."""
-    waiting = Outbox.objects.filter(topic=JOB_ENDED, delivered_at=None)
+    now = database_now()
+    waiting = Outbox.objects.filter(topic=JOB_ENDED, delivered_at=None, not_before__lte=now)
     if not waiting.exists():
         return 0
+    done = contained(PART, lambda: _spread(waiting), otherwise=None)
+    return _one_by_one(waiting, now=now) if done is None else done
+
+
+def _one_by_one(waiting: QuerySet[Outbox], *, now: datetime) -> int:
+    """One of them is faulty: it is put off, and the others are told all the same."""
+    total = 0
+    for row_id in list(waiting.order_by("id").values_list("id", flat=True)[:A_TICK]):
+        row = Outbox.objects.filter(id=row_id)
+        done = contained(PART, partial(_spread, row), otherwise=None, of=row_id)
+        total += done or 0
+        if done is None:
+            row.update(not_before=now + PUT_OFF, attempts=F("attempts") + 1)
+    return total
+
+
+def _spread(waiting: QuerySet[Outbox]) -> int:
     with transaction.atomic():
         locked = waiting.select_for_update(of=("self",), skip_locked=True)
         rows = list(locked.select_related("job__model").order_by("id")[:A_TICK])

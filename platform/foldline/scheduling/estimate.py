@@ -23,6 +23,8 @@ MODEL_EWMA = 0.01
 BORROWED = 3
 """As many observations as the model counts for in a bucket."""
 
+LEAST_S = 0.001
+"""As times are kept. A job's part of a call that many share may be less."""
 LEAST_SIGMA = 0.05
 FIRST_SIGMA = 0.5
 _NORMAL = NormalDist()
@@ -72,6 +74,7 @@ class ServiceTimes:
         """One more succeeded attempt; a time that is not positive says nothing."""
         if not (seconds > 0 and math.isfinite(seconds)):
             return self
+        seconds = max(seconds, LEAST_S)
         expected = self.median_s(size)
         off = None if expected is None else math.log(seconds / expected)
         key = bucket(size)

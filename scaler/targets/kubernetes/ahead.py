@@ -20,7 +20,7 @@ from scaler.targets.kubernetes.cluster import MODEL, NAME, PART_OF, REVISION, WE
 from scaler.targets.kubernetes.door import Door
 from scaler.targets.kubernetes.faults import Conflict, Fault
 from scaler.targets.kubernetes.nodes import cards_of
-from scaler.targets.kubernetes.objects import Object
+from scaler.targets.kubernetes.objects import Object, has_ended
 
 MOST_AT_ONCE = 2
 """Jobs on one node that have not ended: pulling ten images at a time would help nobody."""
@@ -67,7 +67,7 @@ def _make(
 ) -> Iterable[str]:
     known = {each["metadata"]["name"] for each in there}
     for node in nodes:
-        at_work = sum(_node(each) == node and not _ended(each) for each in there)
+        at_work = sum(_node(each) == node and not has_ended(each) for each in there)
         for revision in revisions:
             body = weights_job(revision, node=node)
             if at_work >= MOST_AT_ONCE or not revision.image or body["metadata"]["name"] in known:
@@ -90,10 +90,6 @@ def _node(job: Object) -> str:
     affinity = job["spec"]["template"]["spec"]["affinity"]["nodeAffinity"]
     [term] = affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
     return str(term["matchFields"][0]["values"][0])
-
-
-def _ended(job: Object) -> bool:
-    return bool(job.get("status", {}).get("conditions"))
 
 
 @cache

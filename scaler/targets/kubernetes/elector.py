@@ -69,6 +69,8 @@ class Elector(threading.Thread):
                 self.step()
             except Fault as fault:
                 log.warning("the lease could not be kept", extra={"reason": str(fault)})
+            except Exception:  # a thread that ended would leave a scaler that never leads
+                log.exception("the lease could not be kept")
             self._ended.wait(self._retry_s)
 
     def end(self) -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import copy
 import json
 import math
+from collections.abc import Container, Iterator
 from dataclasses import asdict
 from functools import cache
+from itertools import count
 from pathlib import Path
 
 import yaml
@@ -64,10 +66,11 @@ def deployment(revision: Revision, *, cluster: Cluster) -> Object:
     return body
 
 
-def job(revision: Revision, *, job_id: str, cluster: Cluster) -> Object:
-    """Named after the job, so that a second one cannot be made. Raises CannotRender."""
+def job(revision: Revision, *, job_id: str, cluster: Cluster, taken: Container[str] = ()) -> Object:
+    """Named after the job, so that a second one cannot be made while this is not among the names
+    `taken`. Raises CannotRender."""
     body = copy.deepcopy(_template("job.yaml"))
-    body["metadata"]["name"] = f"job-{job_id}"
+    body["metadata"]["name"] = next(each for each in _names(job_id) if each not in taken)
     body["metadata"]["labels"] = {**_labels(revision), JOB: job_id, **_queue(cluster)}
     template = copy.deepcopy(_template("worker.yaml")["spec"]["template"])
     _fill(template, revision, cluster=cluster)
@@ -79,6 +82,11 @@ def job(revision: Revision, *, job_id: str, cluster: Cluster) -> Object:
     # Counts from the first second, also while the pod waits for a node.
     body["spec"]["activeDeadlineSeconds"] = WAIT_FOR_A_NODE_S + grace_s(revision)
     return body
+
+
+def _names(job_id: str) -> Iterator[str]:
+    yield f"job-{job_id}"
+    yield from (f"job-{job_id}-{number}" for number in count(2))
 
 
 def warning(revision: Revision, *, cluster: Cluster) -> str:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from scaler.targets.base import GpuRequest, Problem, Report, Revision, Wanted
-from scaler.targets.kubernetes.cluster import Cluster
+from scaler.targets.kubernetes.cluster import LEAVES, Cluster
 from scaler.targets.kubernetes.door import Door
 from scaler.targets.kubernetes.events import told
 from scaler.targets.kubernetes.faults import Conflict, Fault, Missing, Refused
 from scaler.targets.kubernetes.flavours import CannotRender
 from scaler.targets.kubernetes.leaving import Consumers, Leaving, give_up
 from scaler.targets.kubernetes.objects import Object
+from scaler.targets.kubernetes.pods import leaves
 from scaler.targets.kubernetes.render import job, object_name, warning
 from scaler.targets.kubernetes.sight import Sight
 from scaler.targets.kubernetes.tending import Held, request_of, tend
@@ -25,7 +26,7 @@ STORM = 3
 
 
 class Round:
-    """One act: its orders, what became of them."""
+    """One act: its orders, what became of them. `looked`: what they were decided on."""
 
     def __init__(
         self,
@@ -35,8 +36,9 @@ class Round:
         cluster: Cluster,
         consumers: Consumers,
         read: Callable[[], Sight],
+        looked: Sight | None = None,
     ) -> None:
-        self._wanted, self._door, self._cluster = wanted, door, cluster
+        self._wanted, self._door, self._cluster, self._looked = wanted, door, cluster, looked
         self._consumers, self._read = consumers, read
         self._held: set[str] = set()
         self._done: list[str] = []
@@ -159,17 +161,35 @@ class Round:
         return replicas - max(0, len(sight.leaving(revision)) - given_up)
 
     def _send_jobs(self, sight: Sight, wanted: Wanted) -> None:
-        new = [each for each in wanted.jobs if each not in sight.jobs]
+        """A Job for each worker that was awarded and has none. Which job it serves its worker
+        finds out, so one that has ended stands for no job any more."""
+        # Who had one when this was decided counts also if it has ended since.
+        sights = [each for each in (self._looked, sight) if each is not None]
+        there: dict[str, str] = {}
+        for each in sights:
+            there |= each.open_jobs(wanted.revision.name)
+        marked = {name for each in sights for name, pod in each.pods.items() if leaves(pod)}
+        told = marked & {*there.values()}
+        self._mark_leaving({*there.values()} & {*wanted.drains} & {*sight.pods} - marked)
+        missing = max(0, wanted.workers - len(there) + len(told))
+        new = [each for each in wanted.jobs if each not in there][:missing]
         if not new or self._blocked(sight, wanted.revision):
             return
         fitting = self._fitting(sight, wanted.revision, len(new), gpu=wanted.revision.gpu)
         for job_id, _ in zip(new, fitting, strict=False):
-            body = job(wanted.revision, job_id=job_id, cluster=self._cluster)
+            body = job(wanted.revision, job_id=job_id, cluster=self._cluster, taken=sight.jobs)
             try:
                 made = self._door.create_job(body)
             except Conflict:
                 continue  # it is there already
             self._note(made, "Started", f"{wanted.revision.name}: a worker for the job {job_id}")
+
+    def _mark_leaving(self, names: Collection[str]) -> None:
+        """Each leaves with its job by itself. The mark is for the next look, which else would ask
+        for it anew."""
+        for name in sorted(names):
+            self._door.annotate_pod(name, {LEAVES: "true"})
+            self._done.append(f"{name} leaves with its job")
 
     # What they ask
 

@@ -11,7 +11,7 @@ from scaler.targets.kubernetes import pods
 from scaler.targets.kubernetes.cluster import JOB, WORKERS, Cluster
 from scaler.targets.kubernetes.door import Door
 from scaler.targets.kubernetes.nodes import cards_of, node_of
-from scaler.targets.kubernetes.objects import Object
+from scaler.targets.kubernetes.objects import Object, has_ended
 from scaler.targets.kubernetes.pods import Ages
 from scaler.targets.kubernetes.rooms import Rooms
 
@@ -21,8 +21,8 @@ class Sight:
     """What was read, and what it means."""
 
     deployments: Mapping[str, Object]
-    jobs: frozenset[str]
-    """Ids of the jobs that have an object."""
+    jobs: Mapping[str, Object]
+    """Also those that have ended."""
     pods: Mapping[str, Object]
     seen: Seen
     rooms: Rooms
@@ -39,6 +39,16 @@ class Sight:
         """Those of its crew that were told to leave and go when they have no job."""
         return [each for each in self.crew(revision) if pods.leaves(self.pods[each.name])]
 
+    def open_jobs(self, revision: str) -> dict[str, str]:
+        """The names of the pods of its Jobs that have not ended, by the ids of their jobs; "" for
+        one without."""
+        there = {_owner(pod): name for name, pod in self.pods.items() if _is_there(pod)}
+        return {
+            job_id(each): there.get(job_id(each), "")
+            for each in self.jobs.values()
+            if pods.revision(each) == revision and not has_ended(each)
+        }
+
     def blocked(self, revision: str) -> str:
         """Why a revision gets no further worker now, or ""."""
         return next(
@@ -54,13 +64,13 @@ def look(door: Door, *, cluster: Cluster, ages: Ages) -> Sight:
     """Raises Fault."""
     deployments = {each["metadata"]["name"]: each for each in door.deployments(WORKERS)}
     found = {each["metadata"]["name"]: each for each in door.pods(WORKERS)}
-    jobs = door.jobs(WORKERS)
+    jobs = {each["metadata"]["name"]: each for each in door.jobs(WORKERS)}
     nodes = door.nodes(cluster.node_selector)
     ages.look((pods.uid(each), pods.phase(each) or "") for each in found.values())
     cards, problems = cards_of(nodes, cluster=cluster)
     rooms = Rooms({card: node_of(card, nodes) for card in cards})
     workers, homeless = _place(found, rooms=rooms, ages=ages)
-    _expect(rooms, found, deployments=deployments.values(), jobs=jobs)
+    _expect(rooms, found, deployments=deployments.values(), jobs=jobs.values())
     if homeless:
         problems.append(
             Problem(
@@ -73,7 +83,7 @@ def look(door: Door, *, cluster: Cluster, ages: Ages) -> Sight:
         problems += pods.trouble(pod, for_s=age, cluster=cluster)
     return Sight(
         deployments=deployments,
-        jobs=frozenset(each["metadata"]["labels"].get(JOB, "") for each in jobs),
+        jobs=jobs,
         pods=found,
         seen=Seen(workers=tuple(workers), cards=cards, problems=tuple(problems)),
         rooms=rooms,
@@ -94,11 +104,17 @@ def _expect(
         missing = (ordered["spec"].get("replicas") or 0) - made[pods.revision(template)]
         for _ in range(missing):
             rooms.take(share=pods.share(template), count=pods.count(template))
+    # The next pod of a Job comes when the one before has gone, and takes its room.
+    there = {_owner(each) for each in found.values() if _is_there(each)}
     for job in jobs:
-        ended = job.get("status", {}).get("conditions")
-        if not ended and not made[job["metadata"]["labels"].get(JOB, "")]:
+        if not has_ended(job) and job_id(job) not in there:
             template = job["spec"]["template"]
             rooms.take(share=pods.share(template), count=pods.count(template))
+
+
+def job_id(job: Object) -> str:
+    """Of the job that a Job was made for."""
+    return str(job["metadata"]["labels"].get(JOB, ""))
 
 
 def _owner(pod: Object) -> str:
@@ -109,6 +125,11 @@ def _owner(pod: Object) -> str:
 def _counts(pod: Object) -> bool:
     """As whoever ordered it counts it."""
     return pods.phase(pod) in ("pending", "loading", "ready")
+
+
+def _is_there(pod: Object) -> bool:
+    """Whether it holds its cards."""
+    return pods.phase(pod) not in (None, "failed")
 
 
 def _place(

@@ -32,13 +32,15 @@ class KubernetesTarget:
     ) -> None:
         self._door, self._cluster, self._consumers = door, cluster, consumers
         self._ages = Ages(clock)
+        self._looked: Sight | None = None
 
     def look(self) -> Seen:
         """Raises Unseen."""
         try:
-            return self._read().seen
+            self._looked = self._read()
         except Fault as fault:
             raise Unseen(str(fault)) from fault
+        return self._looked.seen
 
     def act(self, wanted: Sequence[Wanted]) -> Report:
         """See `Target.act`. What may not be written, because another scaler leads, is told too."""
@@ -59,6 +61,7 @@ class KubernetesTarget:
             cluster=self._cluster,
             consumers=self._consumers,
             read=self._read,
+            looked=self._looked,
         )
 
     def _read(self) -> Sight:

@@ -15,8 +15,9 @@ from foldline.forecasts.models import Calibration, Told
 from foldline.forecasts.sample import Newcomer, told_to
 from foldline.forecasts.walker import Walker
 from foldline.ids import uuid7
-from foldline.jobs.models import Job
+from foldline.jobs.models import Fault, Job
 from foldline.jobs.services import cancel, claim
+from foldline.scheduling.eta import calibrate
 from foldline.tenants.models import Tenant
 from tests.foldline.forecasts.conftest import ran
 from tests.foldline.forecasts.outlooks import NOW, some_outlook
@@ -132,3 +133,23 @@ def test_a_walk_keeps_what_new_jobs_were_told_and_learns_when_they_start(
     claim(revision_id=revision.id, owner="w1")
     walker.walk()
     assert Calibration.objects.get().jobs == 2
+
+
+def test_a_sample_that_cannot_be_learned_from_keeps_no_other_from_it(
+    revision: Revision, make_job: MakeJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    odd, other = make_job(), make_job()
+    keep_told([told(revision, each, p50=10.0, p90=20.0) for each in (odd, other)])
+    for job_id in (odd, other):
+        ran(job_id, began=database_now(), seconds=1.0)
+    tries: list[bool] = []
+
+    def fails_once(factor: float, *, missed: bool) -> float:
+        tries.append(missed)
+        return calibrate(factor, missed=missed) if len(tries) > 1 else 1 / 0
+
+    monkeypatch.setattr(calibration, "calibrate", fails_once)
+    learn(now=database_now())
+    assert Fault.objects.get().part == "forecast: calibration"
+    assert Calibration.objects.get().jobs == 1
+    assert not Told.objects.exists(), "nobody asks for them again with each walk"

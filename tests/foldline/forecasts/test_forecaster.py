@@ -2,16 +2,18 @@ from __future__ import annotations
 
 import gc
 import threading
+from collections.abc import Callable
 
 import pytest
 from django.db import OperationalError
 
 from foldline.catalog.models import Revision
 from foldline.forecasts.forecaster import WALK_S, Forecaster, pause_after
+from foldline.forecasts.history import History, Run
 from foldline.forecasts.models import Forecast
 from foldline.forecasts.reading import STALE_S
 from foldline.forecasts.walker import Walker
-from foldline.jobs.models import Leadership
+from foldline.jobs.models import Attempt, Fault, Leadership, QueueState
 
 pytestmark = pytest.mark.django_db
 
@@ -69,6 +71,70 @@ def test_a_database_that_is_away_ends_no_forecaster(
     Forecaster().run(Rounds(3))
     assert len(walks) == 3
     assert gc.isenabled()
+
+
+def counted() -> dict[str, int]:
+    return dict(Fault.objects.values_list("part", "times"))
+
+
+def test_a_line_that_cannot_be_walked_keeps_no_other_from_its_forecast(
+    revision: Revision, live_revision: Callable[..., Revision]
+) -> None:
+    """Its breaker is of no shape that this release knows."""
+    other = live_revision(name="other")
+    queue, _ = QueueState.objects.get_or_create(model_id=revision.model_id)
+    QueueState.objects.filter(pk=queue.pk).update(breaker={"of": "another release"})
+    forecaster = Forecaster()
+    forecaster.walk()
+    assert [each.revision_id for each in Forecast.objects.all()] == [other.pk]
+    assert counted() == {"forecast: walk": 1}
+    QueueState.objects.filter(pk=queue.pk).update(breaker=None)
+    forecaster.walk()
+    assert Forecast.objects.count() == 2
+
+
+def test_a_forecast_of_another_release_is_made_anew(revision: Revision) -> None:
+    Forecaster(name="first").walk()
+    Forecast.objects.update(document={"of": "another release"})
+    Leadership.objects.all().delete()
+    assert Forecaster(name="second").walk()
+    assert "tails" in Forecast.objects.get().document
+    assert counted() == {"forecast: begin": 1}
+
+
+def test_a_run_that_cannot_be_learned_from_keeps_no_other_from_it(
+    revision: Revision, past: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    past(3, seconds=10.0)
+    odd = Attempt.objects.order_by("id")[0].job_id
+    learn = History._learn_from
+
+    def fails_once(self: History, run: Run, *, share: float) -> None:
+        learn(self, run, share=share if run.job_id != odd else 1 // 0)
+
+    monkeypatch.setattr(History, "_learn_from", fails_once)
+    history = History()
+    history.begin()
+    assert history.times(revision.model_id).wall.model.count == 2
+    assert counted() == {"forecast: history": 1}
+
+
+@pytest.mark.parametrize("part", ["refresh", "begin"])
+def test_a_round_that_fails_ends_no_forecaster_and_the_next_begins_anew(
+    revision: Revision, monkeypatch: pytest.MonkeyPatch, part: str
+) -> None:
+    monkeypatch.setattr("foldline.forecasts.forecaster.connection.close", lambda: None)
+    works = getattr(History, part)
+    tries: list[bool] = []
+
+    def fails_once(self: History) -> object:
+        tries.append(True)
+        return 1 // 0 if len(tries) == 1 else works(self)
+
+    monkeypatch.setattr(History, part, fails_once)
+    Forecaster().run(Rounds(2))
+    assert counted() == {"forecast": 1}
+    assert Forecast.objects.exists()
 
 
 def test_it_walks_every_two_seconds(revision: Revision, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -45,6 +45,11 @@ def test_a_size_never_seen_takes_what_the_model_takes() -> None:
     assert times.median_s(10_000) == pytest.approx(10.0)
 
 
+def test_a_time_shorter_than_what_is_kept_of_it_is_learned_from() -> None:
+    """Of a call that many small jobs share."""
+    assert seen((0.0001, 100), (0.0001, 100), (1.0, 100)).model.count == 3
+
+
 def test_a_bucket_is_believed_the_more_it_has_seen() -> None:
     small = [(10.0, 100)] * 30
     once, often = seen(*small, (100.0, 5000)), seen(*small, *[(100.0, 5000)] * 20)

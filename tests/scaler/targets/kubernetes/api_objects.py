@@ -146,11 +146,19 @@ def control(store: Store) -> None:
     for deployment in store.all("deployments"):
         _roll(store, deployment)
     for job in store.all("jobs"):
-        if not owned(store, "pods", job):
-            _make_pod(store, job, job["spec"]["template"])
+        _run(store, job)
     for pod in store.all("pods"):
         if is_active(pod) and not pod["spec"].get("nodeName"):
             _schedule(store, pod)
+
+
+def _run(store: Store, job: Object) -> None:
+    """A pod at a time; the next one when the one before has gone."""
+    pods = owned(store, "pods", job)
+    if any(pod["status"].get("phase") == "Succeeded" for pod in pods):
+        job["status"] = {"conditions": [{"type": "Complete", "status": "True"}]}
+    elif not pods:
+        _make_pod(store, job, job["spec"]["template"])
 
 
 def _roll(store: Store, deployment: Object) -> None:

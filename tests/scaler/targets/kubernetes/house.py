@@ -142,6 +142,14 @@ def wants(workers: int, *victims: str, model: str = "fold", **changes: Any) -> W
     return Wanted(revision=revision(model, **changes), workers=workers, victims=victims)
 
 
+def bulk(
+    workers: int, *jobs: str, model: str = "fold", drains: tuple[str, ...] = (), **changes: Any
+) -> Wanted:
+    """So many workers in the lane `bulk`, for these jobs."""
+    of = revision(model, lane="bulk", **changes)
+    return Wanted(revision=of, workers=workers, jobs=jobs, drains=drains)
+
+
 def words(problems: Any) -> str:
     return "\n".join(each.words for each in problems)
 

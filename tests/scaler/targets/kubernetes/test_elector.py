@@ -203,6 +203,21 @@ def test_a_leader_whose_work_hangs_lets_the_lease_go(house: House, clock: Clock)
     assert first.leads_for_s() == 0
 
 
+def test_a_lease_that_says_nonsense_ends_no_elector(
+    house: House, elector: MakeElector, stub_only: ApiStub
+) -> None:
+    """Else its scaler would never lead again, and nobody would know why."""
+    nonsense = {"holderIdentity": "another", "leaseDurationSeconds": "soon"}
+    lease = {"metadata": {"name": LEASE}, "spec": nonsense}
+    made = stub_only.store.create("leases", house.namespace, lease)
+    first = elector("a")
+    first.start()
+    asked = len(stub_only.calls)
+    wait_until(lambda: len(stub_only.calls) >= asked + 2)
+    stub_only.store.drop("leases", made)
+    wait_until(lambda: first.leads_for_s() > 0)
+
+
 def test_its_clock_goes_on_while_the_machine_sleeps_and_never_steps() -> None:
     before = time.clock_gettime(time.CLOCK_BOOTTIME)
     assert before <= steady_now() <= time.clock_gettime(time.CLOCK_BOOTTIME)

@@ -16,7 +16,7 @@ from scaler.targets.base import GpuRequest, Unseen, Wanted
 from scaler.targets.kubernetes.connect import client_of
 from scaler.targets.kubernetes.door import Door
 from tests.scaler.targets.kubernetes.api_stub import ApiStub
-from tests.scaler.targets.kubernetes.house import House, MakeHouse, revision, wants, words
+from tests.scaler.targets.kubernetes.house import House, MakeHouse, bulk, revision, wants, words
 
 SOON_S = 0.3
 MUCH_LATER_S = 60.0
@@ -261,12 +261,12 @@ def _unready(house: House) -> list[str]:
 def test_a_bulk_job_that_cannot_start_gets_no_company(house: House) -> None:
     target = house.target()
     house.kubelet.loading.add("fold")
-    target.act([Wanted(revision=revision(lane="bulk"), jobs=("1",))])
+    target.act([bulk(1, "1")])
     [name] = house.kubelet.until(lambda: house.kubelet.names("fold"))
     waiting = {"state": {"waiting": {"reason": "ErrImagePull"}}}
     container = {"name": "worker", "image": "", "imageID": "", "ready": False, "restartCount": 0}
     house.kubelet.say(name, ready=False, containerStatuses=[{**container, **waiting}])
-    report = target.act([Wanted(revision=revision(lane="bulk"), jobs=("1", "2"))])
+    report = target.act([bulk(2, "1", "2")])
     assert "cannot get its image" in words(report.problems)
     assert report.done == ()
 

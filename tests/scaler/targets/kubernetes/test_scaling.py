@@ -7,15 +7,15 @@ from collections.abc import Callable
 import pytest
 from kubernetes import client
 
-from scaler.targets.base import GpuRequest, Wanted
+from scaler.targets.base import GpuRequest
 from tests.scaler.targets.kubernetes.api_objects import COST
 from tests.scaler.targets.kubernetes.api_stub import ApiStub
 from tests.scaler.targets.kubernetes.house import (
     House,
     MakeHouse,
+    bulk,
     hami,
     quarter,
-    revision,
     wants,
     words,
 )
@@ -97,7 +97,7 @@ def test_pods_that_are_ordered_and_not_made_yet_keep_their_room(
     target.act([wants(0), wants(0, model="dock")])
     stub_only.controllers_run = False
     target.act([wants(2)])
-    target.act([Wanted(revision=revision("big", lane="bulk"), jobs=("1",))])
+    target.act([bulk(1, "1", model="big")])
     report = target.act([wants(2), wants(4, model="dock")])
     assert house.replicas("worker-dock-r1") == 1
     assert "waits for room for 3 more" in words(report.problems)
@@ -286,7 +286,7 @@ def test_a_deployment_that_another_scaler_made_meanwhile_is_taken_as_it_is(
 
 def test_a_bulk_job_gets_a_worker_of_its_own_and_only_one(house: House) -> None:
     target = house.target()
-    order = Wanted(revision=revision(lane="bulk"), jobs=("0190aaaa", "0190bbbb"))
+    order = bulk(2, "0190aaaa", "0190bbbb")
     first, second = target.act([order]), target.act([order])
     batch = client.BatchV1Api(house.api)
     jobs = batch.list_namespaced_job(house.namespace).items
@@ -300,7 +300,7 @@ def test_a_bulk_job_gets_a_worker_of_its_own_and_only_one(house: House) -> None:
 def test_bulk_jobs_wait_for_room_and_hold_it(house: House) -> None:
     target = house.target()
     target.act([wants(3, model="dock")])
-    report = target.act([Wanted(revision=revision(lane="bulk"), jobs=("1", "2"))])
+    report = target.act([bulk(2, "1", "2")])
     assert len(report.done) == 1
     assert "waits for room for 1 more" in words(report.problems)
     house.kubelet.until_ready("fold", 1)
@@ -310,7 +310,7 @@ def test_bulk_jobs_wait_for_room_and_hold_it(house: House) -> None:
 
 def test_a_job_that_was_sent_is_not_sent_again(house: House, stub_only: ApiStub) -> None:
     target = house.target()
-    order = Wanted(revision=revision(lane="bulk"), jobs=("1",))
+    order = bulk(1, "1")
     target.act([order])
     stub_only.calls.clear()
     target.act([order])
@@ -319,7 +319,7 @@ def test_a_job_that_was_sent_is_not_sent_again(house: House, stub_only: ApiStub)
 
 def test_a_job_that_another_scaler_sent_is_no_trouble(house: House, stub_only: ApiStub) -> None:
     with stub_only.trouble("POST .*/jobs", status=409):
-        report = house.target().act([Wanted(revision=revision(lane="bulk"), jobs=("1",))])
+        report = house.target().act([bulk(1, "1")])
     assert report.problems == ()
 
 

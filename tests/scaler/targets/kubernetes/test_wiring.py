@@ -10,12 +10,15 @@ import pytest
 from pytest_django import Settings
 
 from foldline.catalog.models import Revision
+from foldline.errors import job_error
 from foldline.fleet.policies import latest_decisions, wish
+from foldline.jobs import services
 from scaler import wiring
 from scaler.loop import Loop
 from scaler.pieces import GIB
-from scaler.targets.kubernetes.cluster import WORKERS
+from scaler.targets.kubernetes.cluster import LEAVES, WORKERS
 from tests.scaler.conftest import MakeJob, MakeRow
+from tests.scaler.targets.kubernetes.api_stub import ApiStub
 from tests.scaler.targets.kubernetes.house import House
 from tests.worker_process import wait_until
 
@@ -103,6 +106,43 @@ def test_each_job_of_the_lane_bulk_gets_a_worker_that_serves_once(
     [worker] = sent[0]["spec"]["template"]["spec"]["containers"]
     assert worker["command"] == ["python", "-m", "tasks.worker", "toy@r1", "--once"]
     assert house.door().deployments(WORKERS) == []
+
+
+@pytest.mark.django_db
+def test_the_lane_bulk_leaves_a_promised_card_alone_and_who_leaves_it_is_told_once(
+    house: House,
+    begin: Callable[[str], Loop],
+    settings: Settings,
+    make_row: MakeRow,
+    make_job: MakeJob,
+    toy: Revision,
+    live_revision: Callable[..., Revision],
+    stub_only: ApiStub,
+) -> None:
+    """One card, half of it at work for `toy`; `big` needs all of it, and comes first."""
+    settings.GPU_FLAVOUR, settings.GPU_CARDS_PER_NODE = "hami", 1
+    Revision.objects.filter(pk=toy.pk).update(lane="bulk")
+    wish(toy.model_id, sharing=True, floor_workers=0)
+    make_row(1, state="gone", peak_gpu_bytes=30 * GIB, card_bytes=80 * GIB)
+    make_job()
+    rounds = begin("kubernetes")
+    [name] = house.kubelet.until_ready("toy", 1)
+    row = make_row(2, node=name, state="busy", name="toy-2")
+    [claimed] = services.claim(revision_id=toy.pk, owner=row.name)
+    big = live_revision(name="big")
+    make_job(), make_job(big)
+    rounds.round()
+    [pod] = house.kubelet.pods("toy")
+    assert LEAVES in pod["metadata"]["annotations"]
+    assert len(house.door().jobs(WORKERS)) == 1, "what is free of the card is promised"
+    stub_only.calls.clear()
+    rounds.round()
+    changes = [call for call in stub_only.calls if not call.startswith("GET")]
+    assert [call for call in changes if "/leases" not in call] == []
+    house.kubelet.say(name, ready=False, phase="Succeeded")
+    services.fail(claimed.fence, error=job_error("model_error"))
+    rounds.round()
+    assert house.replicas("worker-big-r1") == 1
 
 
 @pytest.mark.django_db
