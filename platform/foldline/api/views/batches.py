@@ -14,7 +14,15 @@ from foldline.api.conditions import matches, wait_s
 from foldline.api.elsewhere import name_alternatives
 from foldline.api.envelope import idempotency_key
 from foldline.api.middleware import request_id
-from foldline.api.openapi import BATCH_KEY, BATCH_WAIT, IF_NONE_MATCH, UNCHANGED, describe
+from foldline.api.openapi import (
+    APPLIED,
+    BATCH_KEY,
+    BATCH_PREFER,
+    BATCH_WAIT,
+    IF_NONE_MATCH,
+    UNCHANGED,
+    describe,
+)
 from foldline.api.parsing import json_body
 from foldline.api.refusals import refusals
 from foldline.api.rendering import json_response
@@ -34,15 +42,16 @@ class BatchesView(ApiView):
 
     @describe(
         "Submit many jobs",
-        {202: Batch},
+        {202: Batch, 200: Batch},
         request=BatchBody,
-        parameters=(BATCH_KEY,),
+        parameters=(BATCH_KEY, BATCH_PREFER, APPLIED),
         errors=(400, 411, 413, 415, 422),
         detail="Up to 100 calls of any models. Each is accepted or refused as if it came alone; a"
         " refused one has its problem in `error`, whose pointers lead into this body, and does not"
         " touch the rest. When a quota has room for none of them, all are refused and nothing is"
         " kept. Repeat a request that got no answer with the same `Idempotency-Key`: it never"
-        " makes a second job.",
+        " makes a second job. With `Prefer: wait=n` the gateway waits for the ends of all jobs, and"
+        " answers as `GET …/batches/{id}` does.",
     )
     def post(self, request: Request) -> HttpResponse:
         raw, tenant_id = request._request, caller(request).tenant_id
