@@ -618,7 +618,7 @@ class Expired(JobFailure):
     title = "Expired before it started"
     retryable = True
     fault = "platform"
-    suggested_action = "Submit it again with a longer `start_within_s` or at a quieter time."
+    suggested_action = "Submit it again with more time (`start_within_s`, `deadline_s`)."
 
 
 class GpuOutOfMemory(JobFailure):

@@ -27,7 +27,7 @@ from foldline.api.parsing import json_body
 from foldline.api.refusals import refusals
 from foldline.api.rendering import json_response
 from foldline.api.submit import Call
-from foldline.api.views.base import ApiView, caller, identifier, query, wrong_parameter
+from foldline.api.views.base import ApiView, caller, identifier, wrong_parameter
 from foldline.catalog.fingerprint import digest
 from foldline.errors import BatchNotFound, FoldlineError
 from foldline.jobs import batches, selectors
@@ -85,6 +85,8 @@ class BatchesView(ApiView):
 
 
 class BatchView(ApiView):
+    parameters = ("wait", "timeout_s")
+
     @describe(
         "Show a batch",
         {200: Batch, 304: UNCHANGED},
@@ -94,7 +96,7 @@ class BatchView(ApiView):
         " ended, or when the time is over. The `ETag` stands for what those of the jobs stand for.",
     )
     def get(self, request: Request, batch: str) -> Response | HttpResponse:
-        _check_wait(query(request, "wait", "timeout_s"))  # the door has waited
+        _check_wait(self.asked)  # the door has waited
         found = selectors.batch_of(
             tenant_id=caller(request).tenant_id, batch_id=identifier(batch, missing=BatchNotFound)
         )

@@ -26,7 +26,7 @@ from foldline.api.openapi import (
 )
 from foldline.api.pages import next_cursor, page_size, page_start
 from foldline.api.shown import job_bodies
-from foldline.api.views.base import ApiView, caller, identifier, query, wrong_parameter
+from foldline.api.views.base import ApiView, caller, identifier, wrong_parameter
 from foldline.api.waits import poll_after_s
 from foldline.errors import JobNotFinished, JobNotFound
 from foldline.forecasts.reading import prospect_of
@@ -38,9 +38,11 @@ from foldline.tenants.models import ApiKey
 
 
 class JobsView(ApiView):
+    parameters = ("ids", "session", "state", "model", "cursor", "limit")
+
     @describe("List your jobs, newest first", {200: JobList}, parameters=JOB_FILTERS, errors=(400,))
     def get(self, request: Request) -> Response:
-        asked = query(request, "ids", "session", "state", "model", "cursor", "limit")
+        asked = self.asked
         limit = page_size(asked)
         found = selectors.jobs_of(
             tenant_id=caller(request).tenant_id,
@@ -57,6 +59,8 @@ class JobsView(ApiView):
 
 
 class JobView(ApiView):
+    parameters = ("wait",)
+
     @describe(
         "Show a job",
         {200: Job, 304: UNCHANGED},
@@ -68,7 +72,7 @@ class JobView(ApiView):
         " move without changing it.",
     )
     def get(self, request: Request, job: str) -> Response | HttpResponse:
-        wait_s(query(request, "wait").get("wait"))  # the door has waited
+        wait_s(self.asked.get("wait"))  # the door has waited
         found = _job(request, job)
         tag = mark_of(found).tag
         if matches(request.META.get("HTTP_IF_NONE_MATCH"), tag):
