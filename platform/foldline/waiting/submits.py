@@ -78,5 +78,6 @@ async def _waited(
     if not ended:
         answer.status = 202
     kept = [(name, value) for name, value in accepted.headers if name in _KEPT]
-    answer.headers += [*kept, (b"preference-applied", b"wait=%d" % seconds)]
+    own = [(name, value) for name, value in answer.headers if name != b"allow"]  # of the `GET`
+    answer.headers = [*own, *kept, (b"preference-applied", b"wait=%d" % seconds)]
     return answer

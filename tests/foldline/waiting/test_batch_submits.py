@@ -17,6 +17,7 @@ from foldline.tenants.services import revoke_key
 from tests.foldline.waiting.conftest import Callers, Timed, Worker
 
 BROKEN = "not a sequence"
+SOON_S = 30  # before a wait of 50 s is over, however busy the machine is
 
 
 def send(door: Callers, *sequences: str, **headers: str) -> Timed:
@@ -26,7 +27,7 @@ def send(door: Callers, *sequences: str, **headers: str) -> Timed:
 
 
 def waiting(door: Callers, *sequences: str, **headers: str) -> Future[Timed]:
-    return door.meanwhile(lambda: send(door, *sequences, **{"Prefer": "wait=30", **headers}))
+    return door.meanwhile(lambda: send(door, *sequences, **{"Prefer": "wait=50", **headers}))
 
 
 def states(body: dict[str, Any]) -> list[str]:
@@ -42,11 +43,11 @@ def test_when_all_have_ended_in_time_the_batch_is_the_answer(
     last = Job.objects.get(state="queued")
     assert not asked.done()
     services.cancel(tenant_id=tenant.id, job_id=last.id)
-    answer = asked.result(10)
+    answer = asked.result(SOON_S)
     assert (answer.answer.status_code, answer.body["state"]) == (200, "done")
     assert sorted(states(answer.body)) == ["cancelled", "failed", "succeeded"]
     assert answer.body["counts"]["refused"] == 1
-    assert answer.answer.headers["preference-applied"] == "wait=30"
+    assert answer.answer.headers["preference-applied"] == "wait=50"
     here = answer.body["urls"]["self"]
     assert answer.answer.headers["location"] == here
     assert "retry-after" not in answer.answer.headers
@@ -58,7 +59,7 @@ def test_when_all_have_ended_in_time_the_batch_is_the_answer(
 def test_else_it_is_202_with_the_batch_as_it_is_then(door: Callers, worker: Worker) -> None:
     asked = waiting(door, "E", "EE", Prefer="wait=1")
     services.finish(worker.claim(), result={})
-    answer = asked.result(10)
+    answer = asked.result(SOON_S)
     assert (answer.answer.status_code, answer.body["state"]) == (202, "open")
     assert sorted(states(answer.body)) == ["queued", "succeeded"]
     assert answer.seconds >= 1
@@ -76,7 +77,7 @@ def test_when_nothing_is_left_to_wait_for_the_answer_comes_at_once(
         answer = send(door, *sequences, Prefer="wait=50")
         assert (answer.answer.status_code, answer.body["state"]) == (200, "done")
         assert answer.answer.headers["preference-applied"] == "wait=50"
-        assert answer.seconds < 20
+        assert answer.seconds < SOON_S
 
 
 def test_a_batch_that_is_sent_twice_is_the_same_one_for_both_who_wait(
@@ -85,7 +86,7 @@ def test_a_batch_that_is_sent_twice_is_the_same_one_for_both_who_wait(
     first = waiting(door, "E", Idempotency_Key="once")
     second = waiting(door, "E", Idempotency_Key="once")
     services.finish(worker.claim(), result={})
-    answers = [first.result(10), second.result(10)]
+    answers = [first.result(SOON_S), second.result(SOON_S)]
     assert {answer.answer.status_code for answer in answers} == {200}
     assert {answer.body["id"] for answer in answers} == {str(Batch.objects.get().id)}
     assert "idempotency-replayed" not in answers[0].answer.headers
@@ -116,7 +117,7 @@ def test_a_batch_that_was_accepted_is_answered_so_when_its_key_is_revoked(
 ) -> None:
     asked = waiting(door, "E")
     revoke_key(ApiKey.objects.get(tenant=tenant))
-    answer = asked.result(15)
+    answer = asked.result(SOON_S)
     assert (answer.answer.status_code, states(answer.body)) == (202, ["queued"])
     assert "preference-applied" not in answer.answer.headers
 
@@ -126,7 +127,7 @@ def test_a_key_that_may_not_read_does_not_wait(
 ) -> None:
     key = make_key(scopes=["submit"])[1]
     answer = send(door, "E", Prefer="wait=50", Authorization=f"Bearer {key}")
-    assert (answer.answer.status_code, answer.seconds < 20) == (202, True)
+    assert (answer.answer.status_code, answer.seconds < SOON_S) == (202, True)
     assert "preference-applied" not in answer.answer.headers
 
 
@@ -136,10 +137,10 @@ def test_a_batch_takes_one_seat_and_where_there_is_none_it_does_not_wait(
     settings.MOST_WAITS_OF_TENANT = 1
     asked = waiting(door, "E", "EE")
     at_once = send(door, "EEE", Prefer="wait=50")
-    assert (at_once.answer.status_code, at_once.seconds < 20) == (202, True)
+    assert (at_once.answer.status_code, at_once.seconds < SOON_S) == (202, True)
     for _ in range(3):
         services.finish(worker.claim(), result={})
-    assert asked.result(10).answer.status_code == 200
+    assert asked.result(SOON_S).answer.status_code == 200
 
 
 def test_it_counts_as_one_request_and_as_no_poll(
@@ -148,4 +149,4 @@ def test_it_counts_as_one_request_and_as_no_poll(
     limit(polls_per_minute=0, requests_per_minute=1)
     asked = waiting(door, "E")
     services.finish(worker.claim(), result={})
-    assert asked.result(10).answer.status_code == 200
+    assert asked.result(SOON_S).answer.status_code == 200

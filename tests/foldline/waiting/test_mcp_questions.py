@@ -8,7 +8,8 @@ from uuid import UUID
 
 import pytest
 
-from foldline.jobs import services
+from foldline.catalog.models import Alternative, Revision
+from foldline.jobs import pauses, services
 from foldline.waiting import app
 from foldline.wsgi import application
 from tests.foldline.waiting.conftest import Callers, Worker
@@ -96,3 +97,16 @@ def test_what_is_no_id_is_asked_of_nobody(django: Listening, door: Callers) -> N
     told = call(door, "wait_for_job", job_ids=["", "no id"])["structuredContent"]
     assert (told["code"], told["errors"][0]["pointer"]) == ("job_not_found", "/job_ids/0")
     assert django.asked == ["GET /v1/tools"]
+
+
+def test_a_job_whose_model_is_away_names_others_that_could_serve_it(
+    door: Callers, toy: Revision, live_revision: Callable[..., Revision]
+) -> None:
+    other = live_revision(name="other")
+    Alternative.objects.create(model=toy.model, instead=other.model, why="It is as good.")
+    job_id = str(door.new_job())
+    assert "alternatives" not in call(door, "get_job", job_id=job_id)["structuredContent"]
+    pauses.pause(toy.model_id, reason="maintenance")
+    told = call(door, "get_job", job_id=job_id)["structuredContent"]
+    assert told["alternatives"] == [{"model": "other", "why": "It is as good."}]
+    assert "model is paused" in told["message"]
