@@ -58,6 +58,8 @@ class FoldlineError(Exception):
     suggested_action: ClassVar[str] = ""
     elsewhere: ClassVar[bool] = False
     """Whether another model may serve the call: the problem then names alternatives."""
+    tool_action: ClassVar[str] = ""
+    """The advice for a caller who has tools (MCP) and no addresses, where that is another."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -221,6 +223,7 @@ class ModelNotFound(FoldlineError):
     status = 404
     title = "Unknown model"
     suggested_action = "List the models at /v1/models."
+    tool_action = "List the tools again: each model is one, and models come and go."
     elsewhere = True
 
 
@@ -231,6 +234,7 @@ class JobNotFound(FoldlineError):
     status = 404
     title = "Unknown job"
     suggested_action = "List your jobs at /v1/jobs."
+    tool_action = "Use the `job_id` of an answer of yours; else call the model's tool."
 
 
 class BatchNotFound(FoldlineError):
@@ -358,6 +362,7 @@ class ModelRetired(FoldlineError):
     status = 410
     title = "Model retired"
     suggested_action = "Choose another model from /v1/models."
+    tool_action = "Call another model's tool; list the tools again."
     elsewhere = True
 
 
@@ -613,7 +618,7 @@ class Expired(JobFailure):
     title = "Expired before it started"
     retryable = True
     fault = "platform"
-    suggested_action = "Submit it again with a longer `start_within_s` or at a quieter time."
+    suggested_action = "Submit it again with more time (`start_within_s`, `deadline_s`)."
 
 
 class GpuOutOfMemory(JobFailure):

@@ -63,6 +63,19 @@ def test_a_failed_job_never_answers_with_a_server_error() -> None:
     assert all(kind.status < 500 for kind in failures)
 
 
+# What no tool of MCP can meet: it asks for no such thing.
+NOT_OF_TOOLS = {
+    *("not_found", "batch_not_found", "artifact_not_found", "link_expired"),
+    *("webhook_not_found", "error_code_not_found"),
+}
+
+
+@pytest.mark.parametrize("code", sorted(CATALOGUE.keys() - NOT_OF_TOOLS))
+def test_a_caller_that_has_tools_is_not_sent_to_an_address(code: str) -> None:
+    kind = CATALOGUE[code]
+    assert "/v1/" not in (kind.tool_action or kind.suggested_action)
+
+
 def test_an_unknown_code_of_a_model_is_a_model_error() -> None:
     body = job_error("strange", "the model said so")
     assert body["code"] == "model_error"

@@ -111,6 +111,10 @@ class Queue(Answer):
     message: str | None = Field(
         description="The same in words.", examples=["8 ahead, about 4 min, model is loading"]
     )
+    alternatives: list[Alternative] = Field(
+        description="While its model is `paused` or `crash_looping`: other models that may serve"
+        " this very call, the best first. Cancel it before you send it there."
+    )
 
 
 class Eta(Answer):

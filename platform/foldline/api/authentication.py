@@ -10,7 +10,7 @@ from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 
 from foldline.api.outage import outage
-from foldline.errors import KeyInURL, KeyMissing, KeyRefused, ScopeMissing
+from foldline.errors import KeyInURL, KeyMissing, ScopeMissing
 from foldline.tenants.services import KEY, Caller, authenticate
 from foldline.tenants.visits import count_visit
 
@@ -32,7 +32,7 @@ def _identified(request: HttpRequest) -> Caller:
     if not scheme:
         raise KeyMissing
     if scheme.lower() != "bearer":
-        raise KeyRefused("Only the scheme `Bearer` is known.")
+        raise KeyMissing("The header `Authorization` has another scheme than `Bearer`.")
     caller = authenticate(key.strip())
     count_visit(caller, method=_counted_as(request), environ=request.META)
     return caller

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from django.conf import settings
 
-from foldline.api.elsewhere import of_failed, of_model
+from foldline.api.elsewhere import of_failed, of_model, of_waiting
 from foldline.api.waits import poll_after_s, wait_body, with_doubts
 from foldline.artifacts.links import token_for
 from foldline.artifacts.models import Artifact
@@ -57,6 +57,9 @@ def accepted_body(
     now: datetime,
 ) -> Body:
     """A job that was accepted a moment ago, without reading it back."""
+    others = of_waiting(
+        blocked, model=model.name, inputs=submission.inputs, tenant_id=submission.tenant_id
+    )
     return {
         "id": submitted.job_id,
         "state": submitted.state,
@@ -69,7 +72,7 @@ def accepted_body(
         "fingerprint": submission.fingerprint,
         "coalesced_with": None,
         "cache": {"hit": False},
-        **wait_body(prospect, blocked=blocked, now=now),
+        **wait_body(prospect, blocked=blocked, alternatives=others, now=now),
         "progress": None,
         "warnings": with_doubts(submission.warnings, prospect, start_by=submitted.start_by),
         "start_by": submitted.start_by,
@@ -89,6 +92,9 @@ def job_body(job: Job, *, prospect: Prospect, blocked: Blocked | None, now: date
     """A job as it stands. Its error is told once it is final: a retry may still succeed."""
     ended = job.state in TERMINAL
     run = job.attached_to if job.attached_to is not None and not ended else job
+    others = of_waiting(
+        blocked, model=job.revision.model.name, inputs=job.inputs, tenant_id=job.tenant_id
+    )
     return {
         "id": job.id,
         "state": job.state,
@@ -101,7 +107,7 @@ def job_body(job: Job, *, prospect: Prospect, blocked: Blocked | None, now: date
         "fingerprint": job.fingerprint,
         "coalesced_with": job.attached_to_id if job.state != State.CANCELLED else None,
         "cache": {"hit": job.cache_of_id is not None},
-        **wait_body(prospect, blocked=blocked, now=now),
+        **wait_body(prospect, blocked=blocked, alternatives=others, now=now),
         "progress": run.progress,
         "warnings": with_doubts(job.warnings, prospect, start_by=job.start_by),
         "start_by": job.start_by,
@@ -125,7 +131,9 @@ def error_body(job: Job) -> Body:
     details = {name: d for name, d in error.get("details", {}).items() if name != "traceback"}
     if details:
         body["details"] = details
-    others = of_failed(error, model=job.revision.model.name, inputs=job.inputs)
+    others = of_failed(
+        error, model=job.revision.model.name, inputs=job.inputs, tenant_id=job.tenant_id
+    )
     if others:
         body["alternatives"] = others
     return body

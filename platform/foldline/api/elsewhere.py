@@ -12,9 +12,12 @@ from foldline.catalog.alternatives import Alternative, alternatives_of, near, sh
 from foldline.catalog.selectors import LiveModel
 from foldline.errors import CATALOGUE, FoldlineError, ModelNotFound
 from foldline.jobs.absence import absence_of
+from foldline.jobs.blocked import Blocked
 from foldline.tenants.quotas import limits_of
 
 Body = dict[str, Any]
+
+_AWAY = (Blocked.PAUSED, Blocked.CRASH_LOOPING)
 
 
 def name_alternatives(
@@ -29,19 +32,28 @@ def name_alternatives(
         return
     try:
         found = near(model) if isinstance(error, ModelNotFound) else _usable(model, inputs)
-        named = [_body(each) for each in found if is_allowed(each.model, tenant_id=tenant_id)]
+        named = _allowed(found, tenant_id=tenant_id)
     except db.Error:
         return  # what is already known is told all the same
     if named:
         error.extra["alternatives"] = named
 
 
-def of_failed(error: Mapping[str, Any], *, model: str, inputs: object) -> list[Body]:
+def of_failed(
+    error: Mapping[str, Any], *, model: str, inputs: object, tenant_id: UUID
+) -> list[Body]:
     """What could serve a call that has failed as a job."""
     kind = CATALOGUE.get(str(error.get("code")))
     if kind is None or not kind.elsewhere:
         return []
-    return [_body(each) for each in _usable(model, inputs)]
+    return _allowed(_usable(model, inputs), tenant_id=tenant_id)
+
+
+def of_waiting(
+    blocked: Blocked | None, *, model: str, inputs: object, tenant_id: UUID
+) -> list[Body]:
+    """What could serve a call that waits for a model that is away."""
+    return _allowed(_usable(model, inputs), tenant_id=tenant_id) if blocked in _AWAY else []
 
 
 def of_model(name: str) -> list[Body]:
@@ -66,6 +78,10 @@ def _usable(model: str, inputs: object) -> Sequence[Alternative]:
 def _is_of_all(error: FoldlineError) -> bool:
     limit = error.extra.get("limit")
     return limit is not None and limit["model"] is None
+
+
+def _allowed(found: Sequence[Alternative], *, tenant_id: UUID) -> list[Body]:
+    return [_body(each) for each in found if is_allowed(each.model, tenant_id=tenant_id)]
 
 
 def _body(each: Alternative) -> Body:

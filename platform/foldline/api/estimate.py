@@ -6,9 +6,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from django.conf import settings
-from django.db import transaction
 
-from foldline.api.elsewhere import name_alternatives
+from foldline.api.elsewhere import name_alternatives, of_waiting
 from foldline.api.waits import wait_body, with_doubts
 from foldline.catalog.selectors import LiveModel
 from foldline.errors import FoldlineError, QuotaExceeded, QuotaForbids, RepeatFailure, problem
@@ -36,6 +35,7 @@ def estimate_body(model: LiveModel, call: Submission, *, request_id: str) -> Bod
     prospect, blocked = _wait(call, run, now=now)
     gpu_s = 0.0 if run is not None else call.estimate_gpu_s
     start_by = _start_by(call, now=now)
+    others = of_waiting(blocked, model=model.name, inputs=call.inputs, tenant_id=call.tenant_id)
     return {
         "model": model.name,
         "revision": model.revision,
@@ -46,7 +46,7 @@ def estimate_body(model: LiveModel, call: Submission, *, request_id: str) -> Bod
         "coalesced_with": run.id if run is not None and not hit else None,
         "usage": _usage(model, gpu_s),
         "memory": memory_of(call.revision_id, now=now),
-        **wait_body(prospect, blocked=blocked, now=now),
+        **wait_body(prospect, blocked=blocked, alternatives=others, now=now),
     }
 
 
@@ -58,8 +58,7 @@ def _refusal(call: Submission, run: Job | None) -> FoldlineError | None:
         if limits is not None:
             refuse_forbidden(limits, tenant_id=call.tenant_id, model=call.model, inputs=call.inputs)
         if limits is not None and is_counted(limits):
-            with transaction.atomic():
-                refuse_exceeded(call, counted(call, limits))
+            refuse_exceeded(call, counted(call, limits, locked=False))
     except (QuotaForbids, QuotaExceeded, RepeatFailure) as refusal:
         attached = run is not None and run.state != State.SUCCEEDED
         if run is not None and spared(refusal, attached=attached):

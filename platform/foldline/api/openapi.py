@@ -91,6 +91,13 @@ PREFER = OpenApiParameter(
     " comes in time the answer is that of `GET …/result`, else 202. `Preference-Applied` tells that"
     " it was waited for.",
 )
+BATCH_PREFER = OpenApiParameter(
+    "Prefer",
+    location=OpenApiParameter.HEADER,
+    description="`wait=n` (RFC 7240): up to n seconds, at most 50, for the ends of all jobs. When"
+    " they come in time the answer is 200 with the batch as it is then, else 202 with it."
+    " `Preference-Applied` tells that they were waited for.",
+)
 LAST_EVENT_ID = OpenApiParameter(
     "Last-Event-ID",
     location=OpenApiParameter.HEADER,
@@ -109,7 +116,15 @@ PAGE = (
         description="1 to 100; 50 without it.",
     ),
 )
+_JOB_ID = "[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}"
+JOB_IDS = rf"{_JOB_ID}(,{_JOB_ID}){{0,99}}"
 JOB_FILTERS = (
+    OpenApiParameter(
+        "ids",
+        text(f"^{JOB_IDS}$", least=36, most=3699),
+        description="Only these jobs: 1 to 100 ids, separated by commas. Ids of no job of yours"
+        " are passed over.",
+    ),
     _SESSION,
     OpenApiParameter("state", enum=list(get_args(States)), description="Only jobs in this state."),
     _MODEL,

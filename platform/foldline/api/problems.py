@@ -36,6 +36,7 @@ log = logging.getLogger(__name__)
 
 MEDIA_TYPE = "application/problem+json"
 READ_ONLY = "25006"
+_SLASH_AT_END = "There is nothing at this address: none of the API has a slash at its end."
 
 _KNOWN: tuple[tuple[type[Exception], type[FoldlineError]], ...] = (
     (Http404, NotFound),
@@ -141,7 +142,8 @@ def bad_request(request: HttpRequest, exception: Exception) -> HttpResponseBase:
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponseBase:
     if _is_page(request):
         return defaults.page_not_found(request, exception)
-    return answer(NotFound(), request)
+    slash = request.path.startswith("/v1/") and request.path.endswith("/")
+    return answer(NotFound(_SLASH_AT_END if slash else ""), request)
 
 
 def server_error(request: HttpRequest) -> HttpResponseBase:

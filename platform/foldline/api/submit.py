@@ -203,7 +203,7 @@ def _refusal(findings: list[dict[str, str]]) -> FoldlineError:
 def _check_next(names: Sequence[str]) -> None:
     live = shelf().live
     unknown = [
-        finding(pointer("next", place), "unknown_model", got=name, expected="a model of /v1/models")
+        finding(pointer("next", place), "unknown_model", got=name, expected="a model in the list")
         for place, name in enumerate(names)
         if name not in live
     ]

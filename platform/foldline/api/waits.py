@@ -30,7 +30,13 @@ _WORDS = {
 }
 
 
-def wait_body(prospect: Prospect, *, blocked: Blocked | None, now: datetime) -> Body:
+def wait_body(
+    prospect: Prospect,
+    *,
+    blocked: Blocked | None,
+    alternatives: Sequence[Mapping[str, str]],
+    now: datetime,
+) -> Body:
     """The members `queue`, `eta` and `cold_start` of a job."""
     return {
         "queue": {
@@ -39,6 +45,7 @@ def wait_body(prospect: Prospect, *, blocked: Blocked | None, now: datetime) -> 
             "blocked_reason": blocked,
             "reason": prospect.reason,
             "message": in_words(prospect, blocked=blocked, now=now),
+            "alternatives": alternatives,
         },
         "eta": {
             "start_p50": prospect.start_p50,

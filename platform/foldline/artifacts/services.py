@@ -48,7 +48,7 @@ def store_upload(*, tenant_id: UUID, chunks: Iterable[bytes], name: str) -> Stor
             "The name of the file cannot be used.",
             errors=[
                 finding(
-                    "",
+                    "?name",
                     "invalid_name",
                     got=name,
                     expected=f"1 to {NAME_CHARACTERS} printable characters without / and \\",

@@ -67,7 +67,7 @@ def neighbours(name: str) -> Iterator[Alternative]:
 
 def near(name: str) -> Sequence[Alternative]:
     """Live models whose name is nearly the one that nobody has."""
-    found = difflib.get_close_matches(name[:48], shelf().live, n=MOST_NEAR)
+    found = difflib.get_close_matches(name[:48].lower(), shelf().live, n=MOST_NEAR)
     return [
         Alternative(model=other, why="Its name is nearly the one you called.") for other in found
     ]

@@ -85,6 +85,11 @@ _ANSWER: Schema = {
         "properties": {"value": {"type": "integer"}, "origin": {"type": "string"}},
     },
     "warnings": {"type": "array", "items": {"type": "object"}},
+    "alternatives": {
+        "type": "array",
+        "items": {"type": "object"},
+        "description": "Models that could serve it while its own is away. Cancel this job first.",
+    },
     "error": {"type": "object", "description": "Why there is no result (RFC 9457)."},
 }
 

@@ -97,6 +97,7 @@ class Queue(Shape):
     blocked_reason: str | None = None
     reason: str | None = None
     message: str | None = None
+    alternatives: tuple[Alternative, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -194,13 +194,14 @@ def _insert_sqlite(submission: Submission, job_id: UUID) -> _Written | None:
     return _Written(now, times["start_by"], times["deadline"], ahead, use)
 
 
-def counted(submission: Submission, limits: Limits) -> Use:
-    """What its tenant uses of its limits now, locked until the transaction ends."""
+def counted(submission: Submission, limits: Limits, *, locked: bool = True) -> Use:
+    """What its tenant uses of its limits now; `locked`: the quota, until the transaction ends."""
     return counting.use_of(
         limits,
         tenant_id=submission.tenant_id,
         model_id=submission.model_id,
         model=submission.model,
+        locked=locked,
     )
 
 

@@ -102,14 +102,18 @@ _USED = {
 Value = str | int | float | UUID | datetime | date | None
 
 
-def use_of(limits: Limits, *, tenant_id: UUID, model_id: UUID, model: str) -> Use:
-    """What is used now; the quota stays locked until the transaction ends."""
+def use_of(
+    limits: Limits, *, tenant_id: UUID, model_id: UUID, model: str, locked: bool = True
+) -> Use:
+    """What is used now; `locked`: the quota stays so until the transaction ends."""
     named: dict[str, Value] = {"tenant_id": tenant_id, "model_id": model_id, "model": model}
     with connection.cursor() as cursor:
         if connection.vendor == "postgresql":
+            count = _select(limits, now="clock.now, ", of="clock, ")
             # One message, two statements: what counts must begin once the lock is there.
-            cursor.execute(f"{LOCK}; {_select(limits, now='clock.now, ', of='clock, ')}", named)
-            cursor.nextset()
+            cursor.execute(f"{LOCK}; {count}" if locked else count, named)
+            if locked:
+                cursor.nextset()
             return read_use(*cursor.fetchone())
         now = datetime.now(UTC)
         named.update(tenant_id=tenant_id.hex, model_id=model_id.hex, **_times(now))

@@ -59,14 +59,18 @@ def require_job(*, tenant_id: UUID, job_id: UUID) -> None:
 def jobs_of(
     *,
     tenant_id: UUID,
+    job_ids: Collection[UUID] | None = None,
     session: str | None = None,
     state: str | None = None,
     model: str | None = None,
     before: UUID | None = None,
     limit: int = 50,
 ) -> Sequence[Job]:
-    """The tenant's jobs, newest first, those made before the job `before`."""
-    jobs = _jobs(tenant_id).order_by("-id")
+    """The tenant's jobs, newest first, those made before the job `before`; without what is large
+    and not shown of them."""
+    jobs = _jobs(tenant_id).defer(*_LARGE).order_by("-id")
+    if job_ids is not None:
+        jobs = jobs.filter(id__in=job_ids)
     if session is not None:
         jobs = jobs.filter(session=session)
     if state is not None:

@@ -100,3 +100,18 @@ class Delivery(models.Model):
 
     def __str__(self) -> str:
         return f"{self.type} {self.event}"
+
+
+class TryCount(models.Model):
+    """How many tries there were with each result; it only rises."""
+
+    class Result(models.TextChoices):
+        TAKEN = "taken", "taken"
+        REFUSED = "refused", "refused"
+        UNANSWERED = "unanswered", "unanswered"
+
+    result = models.CharField(max_length=10, choices=Result, primary_key=True)
+    tries = models.PositiveBigIntegerField()
+
+    def __str__(self) -> str:
+        return f"{self.result}: {self.tries}"

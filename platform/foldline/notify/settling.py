@@ -9,6 +9,7 @@ from django.db import transaction
 
 from foldline.clock import database_now
 from foldline.notify import messages
+from foldline.notify.counts import count_try
 from foldline.notify.endpoints import NOTIFIER, disable
 from foldline.notify.models import Delivery, WebhookEndpoint
 from foldline.notify.schedule import ONCE, RETRY_AFTER_S, Health, Outcome, Verdict, decide
@@ -22,6 +23,7 @@ def settle(delivery: Delivery, outcome: Outcome) -> None:
     What was dropped or asked for again meanwhile stays as it is.
     """
     with transaction.atomic():
+        count_try(outcome)
         now = database_now()
         endpoint = (
             WebhookEndpoint.objects.select_for_update().filter(pk=delivery.endpoint_id).first()

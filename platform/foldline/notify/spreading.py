@@ -52,23 +52,31 @@ def _spread(waiting: QuerySet[Outbox]) -> int:
         locked = waiting.select_for_update(of=("self",), skip_locked=True)
         rows = list(locked.select_related("job__model").order_by("id")[:A_TICK])
         if rows:
-            now = database_now()
+            jobs = [row.job for row in rows]
+            now, hearing = database_now(), _hearing(jobs)
             Delivery.objects.bulk_create(
-                made for row in rows for made in _deliveries(row.job, now=now)
+                made for job in jobs for made in _deliveries(job, hearing, now=now)
             )
             Outbox.objects.filter(id__in=[row.id for row in rows]).delete()
     return len(rows)
 
 
-def _deliveries(job: Job, *, now: datetime) -> Sequence[Delivery]:
+def _hearing(jobs: Sequence[Job]) -> Sequence[WebhookEndpoint]:
+    """The endpoints that may hear of one of the jobs. Locked, so that one that is disabled at this
+    moment drops these messages, too."""
+    of_all = Q(all_jobs=True, tenant_id__in={job.tenant_id for job in jobs})
+    named = Q(id__in={job.webhook for job in jobs if job.webhook})
+    return list(WebhookEndpoint.objects.filter(of_all | named).select_for_update().order_by("id"))
+
+
+def _deliveries(
+    job: Job, hearing: Sequence[WebhookEndpoint], *, now: datetime
+) -> Sequence[Delivery]:
     event, body, kind = uuid7(), messages.job_ended(job), messages.type_of(job)
-    hearing = WebhookEndpoint.objects.filter(
-        Q(all_jobs=True) | Q(id=job.webhook), tenant_id=job.tenant_id
-    )
-    # Locked, so that one that is disabled at this moment drops these, too.
-    hearing = hearing.select_for_update().order_by("id")
     return [
         delivery_to(endpoint, event=event, kind=kind, body=body, now=now, job_id=job.id)
         for endpoint in hearing
-        if not endpoint.events or kind in endpoint.events
+        if endpoint.tenant_id == job.tenant_id
+        and (endpoint.all_jobs or endpoint.id == job.webhook)
+        and (not endpoint.events or kind in endpoint.events)
     ]

@@ -63,7 +63,9 @@ class Door:
             if path.startswith(BATCHES) and "/" not in path.removeprefix(BATCHES):
                 return self._batch(scope)
         elif method == "POST" and path.startswith(MODELS) and path.endswith("/jobs"):
-            return self._submit(scope)
+            return self._submit(submits.submit, scope)
+        elif method == "POST" and f"{path}/" == BATCHES:
+            return self._submit(submits.submit_batch, scope)
         return None
 
     def _watching(self, name: str, scope: Scope) -> Wait | None:
@@ -85,10 +87,10 @@ class Door:
             return None
         return partial(polls.poll_batch, room=self.room, mode=mode, seconds=seconds)
 
-    def _submit(self, scope: Scope) -> Wait | None:
+    def _submit(self, submit: Callable[..., Awaitable[Held]], scope: Scope) -> Wait | None:
         preferences = [value for name, value in scope["headers"] if name == b"prefer"]
         seconds = submits.preferred_wait(b",".join(preferences)) if preferences else None
-        return None if seconds is None else partial(submits.submit, room=self.room, seconds=seconds)
+        return None if seconds is None else partial(submit, room=self.room, seconds=seconds)
 
     async def _let_wait(self, wait: Wait, scope: Scope, receive: Receive, send: Send) -> None:
         with suppress(ClientLeft):

@@ -70,7 +70,7 @@ async def poll_batch(call: Call, _send: Send, *, room: Room, mode: Mode, seconds
         answer = await call.ask()
         # Who knows it as it is waits all the same; which jobs are open, only the whole tells.
         whole = await call.ask_for(call.scope["path"]) if answer.status == 304 else answer
-        jobs = _open_jobs(whole.json()) if whole.status == 200 else set()
+        jobs = open_jobs(whole.json()) if whole.status == 200 else set()
         if not jobs:
             return answer
         room.seat(watch, call.visit.caller)
@@ -80,7 +80,8 @@ async def poll_batch(call: Call, _send: Send, *, room: Room, mode: Mode, seconds
             return await call.ask()
 
 
-def _open_jobs(batch: dict[str, Any]) -> set[UUID]:
+def open_jobs(batch: dict[str, Any]) -> set[UUID]:
+    """Of a batch as it was answered."""
     jobs = (each["job"] for each in batch["jobs"] if each["job"] is not None)
     return {UUID(job["id"]) for job in jobs if job["state"] in OPEN}
 

@@ -146,10 +146,9 @@ class Room:
 
     async def _ended_among(self, watch: Watch, jobs: Collection[UUID]) -> set[UUID]:
         try:
-            marks = await self.reads.marks(jobs)
+            marks = await self.reads.mark.ask_all(jobs)
         except Unanswered:
-            # Known as they are not: the next reading that succeeds wakes it.
-            marks = {}
+            marks = {}  # known as they are not: the next reading that succeeds wakes it
         watch.known |= {job_id: marks[job_id].tag if job_id in marks else "" for job_id in jobs}
         return {job_id for job_id, mark in marks.items() if mark.ended}
 

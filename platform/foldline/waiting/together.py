@@ -24,13 +24,25 @@ class Together(Generic[K, V]):
 
     async def ask(self, key: K) -> V | None:
         """The answer; None when there is none. Raises Unanswered."""
+        return await asyncio.shield(self._put(key))  # it is others' answer, too
+
+    async def ask_all(self, keys: Collection[K]) -> Mapping[K, V]:
+        """The answers that there are. Raises Unanswered."""
+        futures = {key: self._put(key) for key in keys}
+        if futures:
+            await asyncio.wait(futures.values())
+        answers = {key: future.result() for key, future in futures.items()}
+        return {key: answer for key, answer in answers.items() if answer is not None}
+
+    def _put(self, key: K) -> asyncio.Future[V | None]:
+        """To those that are asked next."""
         loop = asyncio.get_running_loop()
         future = self._asked.get(key)
         if future is None:
             future = self._asked[key] = loop.create_future()
         if self._work is None:
             self._work = loop.create_task(self._answer_all())
-        return await asyncio.shield(future)  # it is others' answer, too
+        return future
 
     async def _answer_all(self) -> None:
         try:

@@ -14,9 +14,13 @@ from foldline.api.answers import Problem
 from foldline.catalog.alternatives import shelf_kept
 from foldline.catalog.models import Revision
 from foldline.catalog.services import retire
+from foldline.clock import database_now
 from foldline.errors import CATALOGUE, job_error
+from foldline.forecasts.reading import forecasts_kept
+from foldline.forecasts.walker import Walker
 from foldline.jobs import pauses
-from foldline.jobs.models import Job
+from foldline.jobs.breaker import Breaker, Cause, written
+from foldline.jobs.models import Job, QueueState
 from foldline.tenants.models import Quota, Tenant
 from foldline.tenants.quotas import quotas_kept
 
@@ -132,6 +136,93 @@ def test_a_failure_that_another_model_cannot_mend_names_none(
     job = submit({"inputs": {"sequence": "EVQL"}}, model="fold").json()["id"]
     Job.objects.update(state="failed", error=job_error(code))
     assert "alternatives" not in api.get(f"/v1/jobs/{job}").json()["error"]
+
+
+def test_a_failed_job_names_none_that_the_tenant_may_not_use(
+    submit: Submit, api: Client, fold: Revision, tenant: Tenant
+) -> None:
+    job = submit(model="fold").json()["id"]
+    Job.objects.update(state="failed", error=job_error("model_error"))
+    near_by = Revision.objects.get(model__name="near_by").model
+    Quota.objects.create(tenant=tenant, model=near_by, allowed=False)
+    quotas_kept.clear()
+    assert named(api.get(f"/v1/jobs/{job}").json()["error"]) == ["short"]
+
+
+class TestWaiting:
+    """A job that waits for a model that is away."""
+
+    def test_it_names_those_that_take_the_very_inputs(
+        self, submit: Submit, api: Client, fold: Revision
+    ) -> None:
+        jobs = {
+            each: submit({"inputs": {"sequence": each}}, model="fold").json()["id"]
+            for each in ("EVQ", "EVQL")
+        }
+        assert named(shown(api, jobs["EVQ"])) == []
+        pauses.pause(fold.model_id, reason="maintenance")
+        queue = shown(api, jobs["EVQ"])
+        assert (queue["blocked_reason"], named(queue)) == ("paused", ["near_by", "short"])
+        assert named(shown(api, jobs["EVQL"])) == ["near_by"]
+        listed = {job["id"]: named(job["queue"]) for job in api.get("/v1/jobs").json()["jobs"]}
+        assert listed == {jobs["EVQ"]: ["near_by", "short"], jobs["EVQL"]: ["near_by"]}
+        pauses.resume(fold.model_id)
+        assert named(shown(api, jobs["EVQ"])) == []
+
+    def test_so_does_one_whose_model_keeps_crashing(
+        self, submit: Submit, api: Client, fold: Revision
+    ) -> None:
+        job = submit({"inputs": {"sequence": "EVQL"}}, model="fold").json()["id"]
+        breaker = Breaker(
+            revision=str(fold.id), cause=Cause.CRASHES, reason="x", trial_at=database_now()
+        )
+        QueueState.objects.update_or_create(
+            model_id=fold.model_id, defaults={"breaker": written(breaker)}
+        )
+        queue = shown(api, job)
+        assert (queue["blocked_reason"], named(queue)) == ("crash_looping", ["near_by"])
+
+    def test_a_model_that_the_tenant_may_not_use_is_not_named(
+        self, submit: Submit, api: Client, fold: Revision, tenant: Tenant
+    ) -> None:
+        job = submit(model="fold").json()["id"]
+        pauses.pause(fold.model_id, reason="maintenance")
+        short = Revision.objects.get(model__name="short").model
+        Quota.objects.create(tenant=tenant, model=short, allowed=False)
+        quotas_kept.clear()
+        assert named(shown(api, job)) == ["near_by"]
+
+    def test_a_submit_and_an_estimate_name_them_as_soon_as_a_forecast_says_so(
+        self, submit: Submit, api: Client, fold: Revision
+    ) -> None:
+        pauses.pause(fold.model_id, reason="maintenance")
+        submit({"inputs": {"sequence": "E"}}, model="fold")
+        walker = Walker()
+        walker.begin()
+        walker.walk()
+        forecasts_kept.clear()
+        body = {"inputs": {"sequence": "EVQL"}}
+        answer = api.post("/v1/models/fold/estimate", body, content_type="application/json")
+        for told in (answer.json(), submit(body, model="fold").json()):
+            assert (told["queue"]["blocked_reason"], named(told["queue"])) == (
+                "paused",
+                ["near_by"],
+            )
+
+    def test_once_it_has_ended_it_names_none(
+        self, submit: Submit, api: Client, fold: Revision
+    ) -> None:
+        job = submit(model="fold").json()["id"]
+        pauses.pause(fold.model_id, reason="maintenance")
+        cancelled = api.post(f"/v1/jobs/{job}/cancel").json()
+        assert (cancelled["state"], named(cancelled["queue"])) == ("cancelled", [])
+
+
+def shown(api: Client, job: str) -> dict[str, Any]:
+    body = api.get(f"/v1/jobs/{job}").json()
+    JobAnswer.model_validate(body)
+    queue: dict[str, Any] = body["queue"]
+    return queue
 
 
 def test_a_model_shows_its_alternatives(api: Client, fold: Revision) -> None:

@@ -36,6 +36,14 @@ def test_a_browser_gets_a_page(client: Client) -> None:
     assert "Out of GPU memory" in answer.content.decode()
 
 
+@pytest.mark.parametrize(
+    "accept", ["application/json, text/html;q=0.1", "*/*", "", "text/html;q=0, */*", "image/png"]
+)
+def test_who_would_rather_have_json_gets_it(client: Client, accept: str) -> None:
+    answer = client.get("/v1/errors/gpu_oom", headers={"Accept": accept})
+    assert answer.headers["Content-Type"] == "application/json"
+
+
 @pytest.mark.parametrize("code", ["nothing", "GPU_OOM", "%00", "x" * 500, "..%2f"])
 def test_an_unknown_code_is_a_404(client: Client, code: str) -> None:
     answer = client.get(f"/v1/errors/{code}")

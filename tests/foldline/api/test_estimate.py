@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
+from django.db import transaction
 from django.test import Client
 
 from foldline.api.answers import Estimate
@@ -19,6 +21,7 @@ from foldline.jobs import services
 from foldline.jobs.models import Event, Job
 from foldline.tenants.models import Quota, Tenant
 from foldline.tenants.quotas import quotas_kept
+from tests.at_once import at_once
 
 pytestmark = pytest.mark.django_db
 Submit = Callable[..., Any]  # the test client's answer
@@ -197,6 +200,34 @@ def test_a_call_whose_equal_is_under_way_is_refused_only_as_its_submit_would_be(
     assert told["coalesced_with"]
     assert (told["refusal"] is None) == (code == 202)
     assert submit().status_code == code
+
+
+@pytest.mark.django_db(transaction=True)
+def test_it_waits_for_nobody_who_holds_the_quota(
+    estimate: Callable[..., dict[str, Any]], submit: Submit, tenant: Tenant
+) -> None:
+    Quota.objects.create(tenant=tenant, waiting=1)
+    submit()
+    held, asked = threading.Event(), threading.Event()
+
+    def hold() -> bool:
+        """As a submit does; on SQLite this is the one writer."""
+        with transaction.atomic():
+            Quota.objects.select_for_update().get(tenant=tenant)
+            held.set()
+            return asked.wait(15)
+
+    def ask() -> dict[str, Any]:
+        held.wait(30)
+        told = estimate(inputs={"sequence": "OTHER"})
+        asked.set()
+        return told
+
+    in_time, told = at_once([hold, ask])
+    assert in_time is True
+    assert told["refusal"]["limit"] == {
+        "name": "waiting", "model": None, "used": 1, "allowed": 1, "until": None,
+    }  # fmt: skip
 
 
 def test_a_model_that_is_not_allowed_is_told_as_such(

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from django.test import Client
@@ -108,6 +109,19 @@ def test_jobs_are_filtered(submit: Submit, api: Client, live_revision: Callable[
     assert names(api, "?model=toy&state=cancelled") == []
 
 
+def test_jobs_are_listed_by_their_ids_and_those_of_nobody_are_passed_over(
+    submit: Submit, api: Client, other_api: Client
+) -> None:
+    mine = [submit({"inputs": {"sequence": each}}).json()["id"] for each in ("A", "C", "D")]
+    theirs = submit({"inputs": {"sequence": "E"}}, by=other_api).json()["id"]
+    wanted = [mine[0], str(uuid4()), theirs, mine[2].upper(), mine[0]]
+    assert names(api, f"?ids={','.join(wanted)}") == [mine[2], mine[0]]
+    assert names(api, f"?ids={','.join(wanted)}&state=running") == []
+    page = api.get(f"/v1/jobs?ids={','.join(mine)}&limit=2").json()
+    assert len(page["jobs"]) == 2
+    assert names(api, f"?ids={','.join(mine)}&cursor={page['next_cursor']}") == [mine[0]]
+
+
 @pytest.mark.parametrize(
     "query",
     [
@@ -129,6 +143,11 @@ def test_jobs_are_filtered(submit: Submit, api: Client, live_revision: Callable[
         "session=%00",
         "unknown=1",
         "limit=1&limit=2",
+        "ids=",
+        "ids=x",
+        "ids=0199d3b4-0000-7000-8000-000000000000,",
+        "ids=" + ",".join(["0199d3b4-0000-7000-8000-000000000000"] * 101),
+        "ids=0199d3b4-0000-7000-8000-00000000000%EF%BC%90",  # a digit, but none of ASCII
     ],
 )
 def test_a_wrong_query_is_a_400_that_names_the_parameter(api: Client, query: str) -> None:

@@ -52,7 +52,9 @@ def told(answer: Any) -> dict[str, Any]:
 def test_an_unknown_address_is_a_404(client: Client, url: str) -> None:
     answer = client.get(url)
     assert answer.status_code == 404
-    assert told(answer)["code"] == "not_found"
+    body = told(answer)
+    assert body["code"] == "not_found"
+    assert ("slash" in body["detail"]) == url.endswith("/")
 
 
 @pytest.mark.django_db

@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.test import Client
 
 from foldline.api.answers import Job as JobAnswer
@@ -24,6 +25,7 @@ from foldline.jobs.absence import absences_kept
 from foldline.jobs.breaker import Breaker, Cause, written
 from foldline.jobs.models import Job, QueueState
 from foldline.tenants.models import Quota, Tenant
+from foldline.tenants.quotas import quotas_kept
 
 pytestmark = pytest.mark.django_db
 Submit = Callable[..., Any]  # the test client's answer
@@ -262,6 +264,28 @@ def test_a_loop_of_alternatives_ends_in_a_failure_that_names_each_once(
     for each in body["tried"]:
         assert each["message"] in body["detail"]
     assert not Job.objects.exists()
+
+
+def test_an_alternative_that_is_retired_while_the_call_is_on_its_way_makes_no_fault(
+    submit: Submit, three: dict[str, Revision], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After it was found live and able, and before the call goes there."""
+    for kept in (shelf_kept, quotas_kept):
+        monkeypatch.setattr(kept, "_keep_s", 0)  # each look is a new one
+    pause(three["a"])
+    asked: list[str] = []
+
+    def retire_b_when_its_quota_is_read(execute: Callable[..., Any], sql: str, *rest: Any) -> Any:
+        asked.append(sql)
+        if "tenants_quota" in sql and any("jobs_queuestate" in each for each in asked):
+            asked.clear()
+            retire(three["b"])
+        return execute(sql, *rest)
+
+    with connection.execute_wrapper(retire_b_when_its_quota_is_read):
+        answer = sent(submit, "switch")
+    assert Revision.objects.get(model__name="b").state == "retired"
+    assert (answer.status_code, answer.json()["model"]) == (202, "b")
 
 
 def test_a_model_without_alternatives_says_so(submit: Submit, three: dict[str, Revision]) -> None:

@@ -95,7 +95,8 @@ def test_a_loop_in_the_data_names_each_model_once(folding: Callable[..., Revisio
 def test_names_that_are_nearly_right_are_told(live_revision: MakeLive) -> None:
     live_revision(name="flash_abb")
     live_revision(name="proteinmpnn")
-    assert [other.model for other in near("flashabb")] == ["flash_abb"]
+    for written in ("flashabb", "FLASH_ABB", "Flash-ABB"):
+        assert [other.model for other in near(written)] == ["flash_abb"]
     assert near("nothing") == near("x" * 10_000) == []
 
 

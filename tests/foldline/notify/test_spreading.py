@@ -7,7 +7,8 @@ from collections.abc import Callable
 from uuid import UUID
 
 import pytest
-from django.db import IntegrityError, OperationalError
+from django.db import IntegrityError, OperationalError, connection
+from django.test.utils import CaptureQueriesContext
 from pytest_django import Settings
 
 from foldline.errors import job_error
@@ -39,6 +40,28 @@ def test_one_that_hears_of_all_jobs_and_one_that_is_named(
     assert heard() == {(A, first), (A, second), (B, second)}
     assert not Outbox.objects.exists()
     assert spread() == 0
+
+
+def test_a_round_asks_for_endpoints_once_however_many_ends_it_tells(
+    register: Register, end_job: EndJob, other_tenant: Tenant
+) -> None:
+    named = register(B, all_jobs=False)
+    register(A)
+    register(A, of=other_tenant)
+    end_job()
+    with CaptureQueriesContext(connection) as one:
+        spread()
+    Delivery.objects.all().delete()
+    mine = [end_job(webhook=named.id) for _ in range(5)]
+    theirs = [end_job(of=other_tenant) for _ in range(5)]
+    with CaptureQueriesContext(connection) as ten:
+        assert spread() == 10
+    assert len(ten) == len(one)
+    assert heard() == {
+        *((url, job) for job in mine for url in (A, B)),
+        *((A, job) for job in theirs),
+    }
+    assert Delivery.objects.count() == 15
 
 
 def test_the_event_is_the_same_for_all_who_hear_of_it(register: Register, end_job: EndJob) -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import logging
 from collections.abc import Callable, Iterable
 from typing import Any
 from urllib.parse import parse_qs
 from uuid import UUID
 
 import pytest
+from pytest_django import Settings
 
 from foldline.jobs import services
 from foldline.jobs.models import Job
@@ -17,6 +20,7 @@ from foldline.tenants.services import authenticate
 from foldline.tenants.visits import count_visit
 from foldline.waiting import app
 from foldline.waiting.polls import MOST_WAIT_S
+from foldline.waiting.room import Room
 from foldline.wsgi import application
 from tests.foldline.waiting.conftest import Callers, Worker, woken
 
@@ -131,3 +135,19 @@ def test_ended_waits_for_the_ends_of_jobs_without_asking_django(
     assert nobody.result(60) == frozenset()
     over = door.in_room(lambda room: room.ended(jobs, mode="all", timeout_s=0.2))
     assert over.result(60) == frozenset(jobs[:2])
+
+
+def test_those_who_look_at_the_same_time_are_answered_by_one_reading(
+    door: Callers, jobs: list[UUID], settings: Settings, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings.DEBUG = True  # Django then logs every statement
+
+    async def look(room: Room) -> None:
+        waits = (room.ended(jobs, mode="all", timeout_s=0) for _ in range(20))
+        await asyncio.gather(*waits)
+
+    with caplog.at_level(logging.DEBUG, logger="django.db.backends"):
+        door.in_room(look).result(60)
+    readings = [each for each in caplog.messages if "left join jobs_job run" in each]
+    # The room looks for itself now and then, too.
+    assert 1 <= len(readings) <= 10

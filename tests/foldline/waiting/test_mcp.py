@@ -478,6 +478,7 @@ def test_a_helper_knows_no_job_of_others(house: House, other_key: str, helper: s
         problem.pop("request_id")
         told.append((result["isError"], problem))
     assert told[0][1]["code"] == "job_not_found"
+    assert told[0][1]["suggested_action"].startswith("Use the `job_id`")
     assert all(each == told[0] for each in told)
 
 
@@ -505,6 +506,18 @@ def test_alternatives_are_named_in_the_words_that_an_agent_reads(house: House) -
     raw = Raw(house=house)
     result = raw.post("tools/call", name="estimate", arguments=arguments).body["result"]
     assert "- instead: sleepy (" in _text(result)
+
+
+def test_advice_is_about_tools_where_rest_would_name_an_address(house: House) -> None:
+    arguments = {"model": "nothing", "inputs": {}}
+    result = Raw(house=house).post("tools/call", name="estimate", arguments=arguments)
+    told = result.body["result"]
+    action = told["structuredContent"]["suggested_action"]
+    assert action.startswith("List the tools again")
+    assert f"What to do: {action}" in _text(told)
+    same = house.post("/v1/models/nothing/estimate", {"inputs": {}}).body
+    assert same["code"] == told["structuredContent"]["code"] == "model_not_found"
+    assert "/v1/models" in same["suggested_action"]
 
 
 def _header(name: str) -> str:

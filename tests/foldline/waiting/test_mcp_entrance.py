@@ -23,7 +23,7 @@ JOB: dict[str, Any] = {
     "id": str(uuid4()),
     "state": "running",
     "model": "sleepy",
-    "queue": {"message": None},
+    "queue": {"message": None, "alternatives": []},
     "eta": {"finish_p50": None},
     "progress": None,
     "cancelling": False,

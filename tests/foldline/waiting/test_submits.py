@@ -31,6 +31,7 @@ def test_a_result_that_comes_in_time_is_the_answer(door: Callers, worker: Worker
     assert answer.answer.headers["preference-applied"] == "wait=30"
     job = answer.body["job"]
     assert answer.answer.headers["location"] == f"/v1/jobs/{job}"
+    assert "allow" not in answer.answer.headers  # of the address that it did not ask
     assert answer.body == door.get(f"/v1/jobs/{job}/result").body
 
 

@@ -14,9 +14,10 @@ from rest_framework.response import Response
 
 from foldline.api.answers import Artifact
 from foldline.api.bodies import artifact_body
+from foldline.api.conditions import matches
 from foldline.api.openapi import FILE_NAME, describe
 from foldline.api.parsing import announced_bytes
-from foldline.api.views.base import ApiView, caller, identifier, query
+from foldline.api.views.base import ApiView, caller, identifier
 from foldline.artifacts import storage
 from foldline.artifacts.links import artifact_behind
 from foldline.artifacts.models import Artifact as ArtifactRow
@@ -40,6 +41,7 @@ _INERT = {
 
 class UploadView(ApiView):
     scope = ApiKey.Scope.SUBMIT
+    parameters = ("name",)
 
     @describe(
         "Upload a file",
@@ -51,7 +53,7 @@ class UploadView(ApiView):
         " content. 200 when you have uploaded the same bytes before.",
     )
     def post(self, request: Request) -> Response:
-        name = query(request, "name").get("name", "upload")
+        name = self.asked.get("name", "upload")
         tenant_id = caller(request).tenant_id
         stored = store_upload(tenant_id=tenant_id, chunks=_chunks(request._request), name=name)
         body = artifact_body(stored, tenant_id=tenant_id)
@@ -87,7 +89,7 @@ class DownloadView(ApiView):
     @describe(
         "Download a file by a link",
         {(200, "*/*"): OpenApiTypes.BINARY},
-        errors=(404, 410, 503),
+        errors=(400, 404, 410, 503),
         detail="Where `urls.download` of a file points: no key is needed, and it ends after ten"
         " minutes.",
         public=True,
@@ -98,7 +100,7 @@ class DownloadView(ApiView):
 
 def _content(request: Request, found: ArtifactRow) -> HttpResponseBase:
     headers: dict[str, Any] = {**_INERT, "ETag": f'"{found.sha256}"'}
-    if request.META.get("HTTP_IF_NONE_MATCH") == headers["ETag"]:
+    if matches(request.META.get("HTTP_IF_NONE_MATCH"), headers["ETag"]):
         return HttpResponseNotModified(headers=headers)
     if request.method == "HEAD":
         headers["Content-Length"] = str(found.size)

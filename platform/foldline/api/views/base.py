@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import cast
+from collections.abc import Sequence
+from typing import Any, cast
 from uuid import UUID
 
 from django.http import HttpRequest
@@ -16,14 +17,24 @@ from foldline.tenants.models import ApiKey
 from foldline.tenants.services import Caller
 
 _NO_TEXT = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+_TO_WAIT = (
+    "A submit waits with the header `Prefer: wait=n`; a job is waited for at /v1/jobs/{id}?wait=n."
+)
 
 
 class ApiView(APIView):
-    """An ordinary view: DRF authenticates, asks for `scope`, and shapes errors."""
+    """An ordinary view: DRF authenticates, asks for `scope`, and shapes errors. `parameters`: all
+    that its query may hold; `asked`: what it holds."""
 
     scope: str = ApiKey.Scope.READ
+    parameters: Sequence[str] = ()
+    asked: dict[str, str]
     http_method_names = ["get", "head", "post"]
     content_negotiation_class = AlwaysJSON
+
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        super().initial(request, *args, **kwargs)
+        self.asked = query(request, *self.parameters)
 
 
 def caller(request: Request) -> Caller:
@@ -45,7 +56,9 @@ def query(request: HttpRequest | Request, *known: str) -> dict[str, str]:
     parameters = request.GET
     for name, values in parameters.lists():
         if name not in known:
-            raise wrong_parameter(name, "unknown_parameter", got=name, expected=", ".join(known))
+            expected = ", ".join(known) or "no parameter"
+            hint = _TO_WAIT if name == "wait" else ""
+            raise wrong_parameter(name, "unknown_parameter", got=name, expected=expected, hint=hint)
         if len(values) > 1:
             raise wrong_parameter(name, "duplicate_parameter", got=values[0], expected="one value")
         if _NO_TEXT.search(values[0]):
@@ -53,6 +66,9 @@ def query(request: HttpRequest | Request, *known: str) -> dict[str, str]:
     return parameters.dict()
 
 
-def wrong_parameter(name: str, code: str, *, got: str, expected: str) -> InvalidRequest:
+def wrong_parameter(
+    name: str, code: str, *, got: str, expected: str, hint: str = ""
+) -> InvalidRequest:
     """An error about the query; its pointer is `?name`."""
-    return InvalidRequest(errors=[finding(f"?{name}", code, got=got, expected=expected)])
+    found = finding(f"?{name}", code, got=got, expected=expected, hint=hint)
+    return InvalidRequest(errors=[found])

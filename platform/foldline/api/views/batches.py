@@ -14,12 +14,20 @@ from foldline.api.conditions import matches, wait_s
 from foldline.api.elsewhere import name_alternatives
 from foldline.api.envelope import idempotency_key
 from foldline.api.middleware import request_id
-from foldline.api.openapi import BATCH_KEY, BATCH_WAIT, IF_NONE_MATCH, UNCHANGED, describe
+from foldline.api.openapi import (
+    APPLIED,
+    BATCH_KEY,
+    BATCH_PREFER,
+    BATCH_WAIT,
+    IF_NONE_MATCH,
+    UNCHANGED,
+    describe,
+)
 from foldline.api.parsing import json_body
 from foldline.api.refusals import refusals
 from foldline.api.rendering import json_response
 from foldline.api.submit import Call
-from foldline.api.views.base import ApiView, caller, identifier, query, wrong_parameter
+from foldline.api.views.base import ApiView, caller, identifier, wrong_parameter
 from foldline.catalog.fingerprint import digest
 from foldline.errors import BatchNotFound, FoldlineError
 from foldline.jobs import batches, selectors
@@ -34,15 +42,16 @@ class BatchesView(ApiView):
 
     @describe(
         "Submit many jobs",
-        {202: Batch},
+        {202: Batch, 200: Batch},
         request=BatchBody,
-        parameters=(BATCH_KEY,),
+        parameters=(BATCH_KEY, BATCH_PREFER, APPLIED),
         errors=(400, 411, 413, 415, 422),
         detail="Up to 100 calls of any models. Each is accepted or refused as if it came alone; a"
         " refused one has its problem in `error`, whose pointers lead into this body, and does not"
         " touch the rest. When a quota has room for none of them, all are refused and nothing is"
         " kept. Repeat a request that got no answer with the same `Idempotency-Key`: it never"
-        " makes a second job.",
+        " makes a second job. With `Prefer: wait=n` the gateway waits for the ends of all jobs, and"
+        " answers as `GET …/batches/{id}` does.",
     )
     def post(self, request: Request) -> HttpResponse:
         raw, tenant_id = request._request, caller(request).tenant_id
@@ -76,6 +85,8 @@ class BatchesView(ApiView):
 
 
 class BatchView(ApiView):
+    parameters = ("wait", "timeout_s")
+
     @describe(
         "Show a batch",
         {200: Batch, 304: UNCHANGED},
@@ -85,7 +96,7 @@ class BatchView(ApiView):
         " ended, or when the time is over. The `ETag` stands for what those of the jobs stand for.",
     )
     def get(self, request: Request, batch: str) -> Response | HttpResponse:
-        _check_wait(query(request, "wait", "timeout_s"))  # the door has waited
+        _check_wait(self.asked)  # the door has waited
         found = selectors.batch_of(
             tenant_id=caller(request).tenant_id, batch_id=identifier(batch, missing=BatchNotFound)
         )

@@ -11,7 +11,7 @@ from rest_framework.response import Response
 
 from foldline.api.answers import CataloguedError, ErrorCatalogue
 from foldline.api.openapi import describe
-from foldline.api.views.base import ApiView, query
+from foldline.api.views.base import ApiView
 from foldline.errors import CATALOGUE, ErrorCodeNotFound, FoldlineError
 from foldline.findings import FINDINGS
 
@@ -28,8 +28,7 @@ class ErrorsView(ApiView):
         detail="`errors`: the codes of problems and of failed jobs. `findings`: the codes in a"
         " problem's own `errors`; a model may use further ones.",
     )
-    def get(self, request: Request) -> Response:
-        query(request)
+    def get(self, _request: Request) -> Response:
         findings = [{"code": code, "description": told} for code, told in sorted(FINDINGS.items())]
         return Response({"errors": [error_body(kind) for kind in kinds()], "findings": findings})
 
@@ -46,12 +45,12 @@ class ErrorView(ApiView):
         detail="A problem's `type` points here. A browser gets a page.",
     )
     def get(self, request: Request, code: str) -> Response | HttpResponse:
-        query(request)
         kind = CATALOGUE.get(code)
         if kind is None:
             raise ErrorCodeNotFound
-        if "text/html" in request.headers.get("Accept", ""):
-            return render(request._request, "error.html", {"error": error_body(kind)})
+        inner = request._request
+        if inner.get_preferred_type(["application/json", "text/html"]) == "text/html":
+            return render(inner, "error.html", {"error": error_body(kind)})
         return Response(error_body(kind))
 
 

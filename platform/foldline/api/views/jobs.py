@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
+from uuid import UUID
 
 from django.http import HttpResponse, HttpResponseNotModified
 from rest_framework.request import Request
@@ -13,10 +15,18 @@ from foldline.api.answers import Job, JobList, Result
 from foldline.api.bodies import error_body, result_body
 from foldline.api.conditions import matches, wait_s
 from foldline.api.middleware import request_id
-from foldline.api.openapi import ETAG, IF_NONE_MATCH, JOB_FILTERS, UNCHANGED, WAIT, describe
+from foldline.api.openapi import (
+    ETAG,
+    IF_NONE_MATCH,
+    JOB_FILTERS,
+    JOB_IDS,
+    UNCHANGED,
+    WAIT,
+    describe,
+)
 from foldline.api.pages import next_cursor, page_size, page_start
 from foldline.api.shown import job_bodies
-from foldline.api.views.base import ApiView, caller, identifier, query, wrong_parameter
+from foldline.api.views.base import ApiView, caller, identifier, wrong_parameter
 from foldline.api.waits import poll_after_s
 from foldline.errors import JobNotFinished, JobNotFound
 from foldline.forecasts.reading import prospect_of
@@ -28,12 +38,15 @@ from foldline.tenants.models import ApiKey
 
 
 class JobsView(ApiView):
+    parameters = ("ids", "session", "state", "model", "cursor", "limit")
+
     @describe("List your jobs, newest first", {200: JobList}, parameters=JOB_FILTERS, errors=(400,))
     def get(self, request: Request) -> Response:
-        asked = query(request, "session", "state", "model", "cursor", "limit")
+        asked = self.asked
         limit = page_size(asked)
         found = selectors.jobs_of(
             tenant_id=caller(request).tenant_id,
+            job_ids=_ids(asked.get("ids")),
             session=asked.get("session"),
             state=_state(asked.get("state")),
             model=asked.get("model"),
@@ -46,6 +59,8 @@ class JobsView(ApiView):
 
 
 class JobView(ApiView):
+    parameters = ("wait",)
+
     @describe(
         "Show a job",
         {200: Job, 304: UNCHANGED},
@@ -57,7 +72,7 @@ class JobView(ApiView):
         " move without changing it.",
     )
     def get(self, request: Request, job: str) -> Response | HttpResponse:
-        wait_s(query(request, "wait").get("wait"))  # the door has waited
+        wait_s(self.asked.get("wait"))  # the door has waited
         found = _job(request, job)
         tag = mark_of(found).tag
         if matches(request.META.get("HTTP_IF_NONE_MATCH"), tag):
@@ -119,6 +134,14 @@ def _headers(tag: str, wait_s: int | None) -> dict[str, str]:
 
 def _poll_after_s(job: JobRow, *, now: datetime) -> int:
     return poll_after_s(job.revision.lane, prospect_of(job, now=now), now=now)
+
+
+def _ids(text: str | None) -> list[UUID] | None:
+    if text is None:
+        return None
+    if not re.fullmatch(JOB_IDS, text):
+        raise wrong_parameter("ids", "invalid", got=text, expected="1 to 100 ids, with commas")
+    return [UUID(each) for each in text.split(",")]
 
 
 def _state(text: str | None) -> str | None:

@@ -19,7 +19,7 @@ from foldline.api.refusals import refusals
 from foldline.api.rendering import json_response
 from foldline.api.shown import job_bodies
 from foldline.api.submit import accept
-from foldline.api.views.base import ApiView
+from foldline.api.views.base import ApiView, query
 from foldline.forecasts.reading import prospect_of_new
 from foldline.jobs import selectors
 from foldline.tenants.models import ApiKey
@@ -54,6 +54,7 @@ class SubmitView(ApiView):
     )
     def post(self, request: HttpRequest, model: str) -> HttpResponse:
         caller = caller_of(request, scope=self.scope)
+        query(request)
         with refusals.watch(caller.tenant_id, request):
             accepted = accept(
                 caller=caller, name=model, payload=json_body(request), headers=request.META

@@ -15,7 +15,7 @@ from rest_framework.request import Request
 from foldline.api.answers import ToolList
 from foldline.api.openapi import TOOL_FORMAT, describe
 from foldline.api.rendering import dump
-from foldline.api.views.base import ApiView, query, wrong_parameter
+from foldline.api.views.base import ApiView, wrong_parameter
 from foldline.catalog.selectors import LiveModel, live_models
 from foldline.catalog.tool_formats import FORMATS, exported
 from foldline.catalog.tools import Pace, model_tools
@@ -34,6 +34,8 @@ tools_kept: Fresh[str, Document] = Fresh()
 
 
 class ToolsView(ApiView):
+    parameters = ("format",)
+
     @describe(
         "List the models as tools for agents",
         {200: ToolList},
@@ -44,7 +46,7 @@ class ToolsView(ApiView):
         " changes; with `If-None-Match` the answer is then 304.",
     )
     def get(self, request: Request) -> HttpResponse:
-        asked = query(request, "format").get("format", "")
+        asked = self.asked.get("format", "")
         if asked not in FORMATS:
             expected = f"one of {', '.join(FORMATS)}"
             raise wrong_parameter("format", "not_allowed", got=asked, expected=expected)

@@ -8,13 +8,15 @@ from rest_framework.response import Response
 from foldline.api.answers import UsageReport
 from foldline.api.openapi import USAGE_FILTERS, describe
 from foldline.api.usage import MOST_DAYS, period, usage_body
-from foldline.api.views.base import ApiView, caller, query
+from foldline.api.views.base import ApiView, caller
 from foldline.clock import database_now, day_of
 from foldline.tenants.quotas import quotas_of
 from foldline.tenants.usage import MOST_SESSIONS, spent, usage_report
 
 
 class UsageView(ApiView):
+    parameters = ("from", "to", "session", "model")
+
     @describe(
         "Show what you used, saved and have left",
         {200: UsageReport},
@@ -25,7 +27,7 @@ class UsageView(ApiView):
         " now, whatever the days.",
     )
     def get(self, request: Request) -> Response:
-        asked = query(request, "from", "to", "session", "model")
+        asked = self.asked
         tenant_id = caller(request).tenant_id
         today = day_of(database_now())
         days = period(asked, today=today)

@@ -19,7 +19,7 @@ from foldline.api.envelope import checked
 from foldline.api.openapi import PAGE, describe
 from foldline.api.pages import next_cursor, page_size, page_start
 from foldline.api.parsing import json_body
-from foldline.api.views.base import ApiView, caller, identifier, query
+from foldline.api.views.base import ApiView, caller, identifier
 from foldline.api.webhooks import EndpointBody, delivery_body, endpoint_body
 from foldline.errors import DeliveryNotFound, WebhookNotFound
 from foldline.notify import deliveries, endpoints
@@ -124,6 +124,8 @@ class PingView(OwnerView):
 
 
 class DeliveriesView(OwnerView):
+    parameters = ("cursor", "limit")
+
     @describe(
         "List a webhook endpoint's deliveries, newest first",
         {200: DeliveryList},
@@ -131,10 +133,9 @@ class DeliveriesView(OwnerView):
         errors=(400, 404),
     )
     def get(self, request: Request, endpoint: str) -> Response:
-        asked = query(request, "cursor", "limit")
-        limit = page_size(asked)
+        limit = page_size(self.asked)
         found = deliveries.deliveries_of(
-            _endpoint(request, endpoint).pk, before=page_start(asked), limit=limit + 1
+            _endpoint(request, endpoint).pk, before=page_start(self.asked), limit=limit + 1
         )
         return Response(
             {

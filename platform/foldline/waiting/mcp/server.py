@@ -20,7 +20,7 @@ from foldline.waiting.bridge import Receive, Scope, Send
 from foldline.waiting.mcp.tasks import TASKS, task
 from foldline.waiting.mcp.tools import call_helper, call_model, ended_result
 from foldline.waiting.mcp.visit import OPEN, VISIT, Note, Refused, Visit
-from foldline.waiting.mcp.words import refusal, standing
+from foldline.waiting.mcp.words import of_tools, refusal, standing
 
 Context = ServerRequestContext[Any, Any]
 Body = dict[str, Any]
@@ -190,7 +190,7 @@ def _fail(refused: Refused) -> NoReturn:
     """A refusal where the protocol has no room for a result."""
     if refused.status == 404:
         raise MCPError(code=types.INVALID_PARAMS, message="Task not found") from None
-    told = refused.problem
+    told = of_tools(refused.problem)
     raise MCPError(code=types.INTERNAL_ERROR, message=told["detail"], data=told) from None
 
 

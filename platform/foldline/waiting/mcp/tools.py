@@ -11,7 +11,7 @@ import orjson
 from foldline.catalog.schemas import InputSchema
 from foldline.catalog.tool_helpers import CANCEL, GET, WAIT, estimate
 from foldline.catalog.tool_schemas import MOST_WAIT_S, OPTIONS, USUAL_WAIT_S
-from foldline.errors import InvalidInput, InvalidRequest, finding, pointer
+from foldline.errors import InvalidInput, InvalidRequest, JobNotFound, finding, pointer
 from foldline.waiting.mcp.tasks import task
 from foldline.waiting.mcp.visit import OPEN, Note, Refused, Visit
 from foldline.waiting.mcp.words import answer, refusal, said
@@ -80,7 +80,7 @@ async def _wait(visit: Visit, arguments: Mapping[str, Any], *, note: Note | None
     if not _is_done(jobs, mode):
         left = [job["id"] for job in jobs.values() if job["state"] in OPEN]
         await visit.until_ended(left, mode=mode, timeout_s=timeout_s, note=note)
-        jobs |= {name: await visit.job(name) for name, job in jobs.items() if job["id"] in left}
+        jobs |= await visit.jobs([name for name, job in jobs.items() if job["id"] in left])
     told: Body = {"done": _is_done(jobs, mode), "jobs": await _answers(visit, jobs)}
     if any(job["state"] in OPEN for job in jobs.values()):
         told["next"] = f"Call {WAIT.name} again with the jobs that have not ended."
@@ -89,16 +89,12 @@ async def _wait(visit: Visit, arguments: Mapping[str, Any], *, note: Note | None
 
 async def _jobs(visit: Visit, job_ids: Sequence[str]) -> dict[str, Body]:
     """By id. Raises Refused with a pointer to the first that is no job of the caller."""
-    jobs: dict[str, Body] = {}
+    jobs = await visit.jobs(job_ids)
     for place, job_id in enumerate(job_ids):
-        try:
-            jobs[job_id] = jobs.get(job_id) or await visit.job(job_id)
-        except Refused as refused:
-            if refused.problem["code"] != "job_not_found":
-                raise
+        if job_id not in jobs:
             where = pointer("job_ids", place)
             wrong = finding(where, "invalid", expected="the `job_id` of an answer")
-            raise Refused({**refused.problem, "errors": [wrong]}) from None
+            raise Refused.of(JobNotFound(errors=[wrong]))
     return jobs
 
 

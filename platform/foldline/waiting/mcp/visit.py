@@ -7,7 +7,6 @@ import re
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
-from urllib.parse import quote
 from uuid import UUID
 
 from foldline.catalog.tool_schemas import OPTIONS
@@ -120,6 +119,16 @@ class Visit:
     async def job(self, job_id: str) -> Body:
         return await self.ask("GET", _path(job_id))
 
+    async def jobs(self, job_ids: Collection[str]) -> dict[str, Body]:
+        """Those of the jobs that are the caller's, by the ids as they were given; at most 100."""
+        names = {job_id: _id(job_id) for job_id in job_ids}
+        known = sorted({name for name in names.values() if name})
+        if not known:
+            return {}
+        told = await self.ask("GET", f"/v1/jobs?limit={len(known)}&ids={','.join(known)}")
+        jobs = {job["id"]: job for job in told["jobs"]}
+        return {job_id: jobs[name] for job_id, name in names.items() if name in jobs}
+
     async def cancel(self, job_id: str) -> Body:
         return await self.ask("POST", f"{_path(job_id)}/cancel")
 
@@ -166,7 +175,14 @@ class Visit:
 
 def _path(job_id: str) -> str:
     """Of a job; what is no id leads nowhere, like an id of nobody."""
-    return f"/v1/jobs/{quote(job_id, safe='', errors='replace')}"
+    return f"/v1/jobs/{_id(job_id) or '-'}"
+
+
+def _id(text: str) -> str | None:
+    try:
+        return str(UUID(text))
+    except ValueError:
+        return None
 
 
 def _problem_of(reply: Reply) -> Body:

@@ -10,6 +10,7 @@ import orjson
 from django.conf import settings
 
 from foldline.catalog.tool_helpers import GET, WAIT
+from foldline.errors import CATALOGUE
 from foldline.waiting.mcp.visit import OPEN
 
 Body = dict[str, Any]
@@ -56,6 +57,8 @@ def answer(job: Mapping[str, Any], result: Mapping[str, Any] | None = None) -> B
     if job["warnings"]:
         told["warnings"] = job["warnings"]
     if job["state"] in OPEN:
+        if job["queue"]["alternatives"]:
+            told["alternatives"] = job["queue"]["alternatives"]
         told["poll_after_s"] = job["poll_after_s"]
         told["next"] = f'Call {WAIT.name} with {{"job_ids": ["{job["id"]}"]}}.'
     elif result is not None:
@@ -63,8 +66,15 @@ def answer(job: Mapping[str, Any], result: Mapping[str, Any] | None = None) -> B
     elif job["state"] == "succeeded":
         told["next"] = f'Call {GET.name} with {{"job_id": "{job["id"]}"}} for the result.'
     else:
-        told["error"] = job["error"]
+        told["error"] = of_tools(job["error"])
     return told
+
+
+def of_tools(problem: Mapping[str, Any]) -> Body:
+    """A problem whose advice is about tools, as its reader has no addresses to call."""
+    kind = CATALOGUE.get(str(problem["code"]))
+    action = kind.tool_action if kind else ""
+    return {**problem, "suggested_action": action or problem["suggested_action"]}
 
 
 def said(told: Mapping[str, Any]) -> Body:
@@ -82,10 +92,11 @@ def refusal(problem: Mapping[str, Any], *, job: Mapping[str, Any] | None = None)
     """The result of a call that was refused, or whose job has no result: what is wrong and what
     to do, for the agent to read and repair."""
     whose = {"job_id": job["id"], "model": job["model"], "state": job["state"]} if job else {}
+    told = of_tools(problem)
     return {
         "resultType": "complete",
-        "content": [{"type": "text", "text": _told(problem)}],
-        "structuredContent": {**whose, **problem},
+        "content": [{"type": "text", "text": _told(told)}],
+        "structuredContent": {**whose, **told},
         "isError": True,
     }
 
