@@ -49,6 +49,8 @@ class JobAdmin(ReadOnlyAdmin):
     list_filter = [DeadLetterFilter, CodeFilter, FailureFilter, "state", "model", "priority"]
     search_fields = ["id", "session"]
     list_select_related = ["model", "tenant"]
+    list_defers = ("inputs", "normalized_input", "progress", "warnings", "result")
+    show_full_result_count = False
     ordering = ["-id"]
     inlines = [AttemptInline, EventInline]
     actions = ["redrive_selected"]
@@ -116,11 +118,11 @@ class JobAdmin(ReadOnlyAdmin):
         for old in Job.objects.filter(pk__in=done.made):
             self.log_change(request, old, f"Redriven as {done.made[old.id]}.")
         if done.made:
-            messages.success(request, f"{len(done.made)} new jobs are in line.")
+            messages.success(request, f"New jobs in line: {len(done.made)}.")
         for job_id, reason in list(done.refused.items())[:MOST_REASONS]:
             messages.error(request, f"{job_id}: {reason}")
         if len(done.refused) > MOST_REASONS:
-            messages.error(request, f"{len(done.refused)} were refused in all.")
+            messages.error(request, f"Refused in all: {len(done.refused)}.")
 
     @display(
         description="State",

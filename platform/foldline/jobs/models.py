@@ -38,6 +38,9 @@ class QueueState(models.Model):
     accounts = models.JSONField(default=dict, help_text="Fair accounts by flow.")
     updated_at = models.DateTimeField(auto_now=True)
 
+    def __str__(self) -> str:
+        return f"queue of {self.model}"
+
 
 class Job(models.Model):
     """One call. `attempt`, `owner` and `lease_until` are the fence every worker's write passes."""
@@ -257,6 +260,9 @@ class Attempt(models.Model):
             )
         ]
 
+    def __str__(self) -> str:
+        return f"attempt {self.number}"
+
 
 class Event(models.Model):
     """What happened to a job, in order. `sequence` starts at 1 for each job."""
@@ -269,6 +275,9 @@ class Event(models.Model):
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["job", "sequence"], name="event_sequence")]
+
+    def __str__(self) -> str:
+        return f"{self.sequence}: {self.kind}"
 
 
 class Outbox(models.Model):

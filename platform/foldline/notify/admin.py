@@ -110,6 +110,7 @@ class DeliveryAdmin(ReadOnlyAdmin):
     list_display = ["id", "type", "endpoint", "badge", "attempts", "last", "next_at", "note"]
     list_filter = ["state", "type", "endpoint__tenant"]
     list_select_related = ["endpoint"]
+    list_defers = ("body",)
     search_fields = ["id", "event", "job_id"]
     ordering = ["-id"]
     show_full_result_count = False
@@ -146,7 +147,7 @@ class DeliveryAdmin(ReadOnlyAdmin):
     @admin.action(description="Send the selected messages again", permissions=["redeliver"])
     def redeliver_selected(self, request: HttpRequest, rows: QuerySet[Delivery]) -> None:
         sent = sum(self._redeliver(request, row) for row in rows.select_related("endpoint"))
-        messages.success(request, f"{sent} messages are sent again.")
+        messages.success(request, f"Messages sent again: {sent}.")
 
     @action(
         description="Send again",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from django import forms
 from django.contrib import admin
@@ -33,6 +33,14 @@ class QuotaForm(forms.ModelForm):  # type: ignore[type-arg]  # generic in the st
     class Meta:
         model = Quota
         fields = ["tenant", "model", "allowed", *PROPOSED]
+        help_texts: ClassVar = {
+            "requests_per_minute": "Jobs submitted; each of a batch counts.",
+            "waiting": "Jobs in line at once.",
+            "running": "Jobs at work at once.",
+            "gpu_seconds_day": "The budget of one day (UTC).",
+            "gpu_seconds_month": "The budget of one month (UTC).",
+            "artifact_bytes": "All files it keeps here.",
+        }
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}

@@ -134,7 +134,7 @@ class TestRedriving:
         self, admin_client: Client, fail: Callable[..., Job]
     ) -> None:
         jobs = [fail(), fail()]
-        assert "2 new jobs are in line." in choose(admin_client, *jobs, confirmed="yes")
+        assert "New jobs in line: 2." in choose(admin_client, *jobs, confirmed="yes")
         made = Job.objects.filter(redrive_of__isnull=False)
         assert {job.redrive_of for job in made} == set(jobs)
         entry = LogEntry.objects.filter(object_id=str(jobs[0].id)).get()
