@@ -195,6 +195,7 @@ LANGUAGE_CODE = "en"
 TIME_ZONE = "UTC"
 USE_TZ = True
 USE_I18N = False
+FORMAT_MODULE_PATH = "foldline.formats"
 STATIC_URL = "/static/"
 WHITENOISE_USE_FINDERS = True  # nothing is collected: files are served from where they lie
 WHITENOISE_AUTOREFRESH = DEBUG

@@ -37,10 +37,15 @@ class SettingsForm(forms.ModelForm):  # type: ignore[type-arg]  # generic in the
     class Meta:
         model = Revision
         fields = SETTINGS
+        labels: ClassVar = {
+            "load_timeout_s": "Load timeout (s)",
+            "run_timeout_s": "Run timeout (s)",
+            "memory_mb": "Memory (MiB)",
+        }
         help_texts: ClassVar = {
             "title": "Its name for people and agents.",
             "lane": "How long its jobs take. Workers of longer lanes stay longer.",
-            "seed_default": "Of calls without a seed. Equal ones share an answer only if it is fixed.",
+            "seed_default": "For calls without a seed. Equal ones share an answer if it is fixed.",
             "max_batch_size": "Jobs that the plugin may compute at once; 1: each alone.",
         }
 
@@ -89,6 +94,7 @@ class ModelSettingsAdmin(ModelAdmin):
     form = PriceForm
     inlines = [AlternativeInline]
     list_display = ["name", "price", "created_at"]
+    ordering = ["name"]
     search_fields = ["name"]
     fields = ["name", "price", "currency"]
     readonly_fields = ["name", "currency"]

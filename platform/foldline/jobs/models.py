@@ -260,9 +260,6 @@ class Attempt(models.Model):
             )
         ]
 
-    def __str__(self) -> str:
-        return f"attempt {self.number}"
-
 
 class Event(models.Model):
     """What happened to a job, in order. `sequence` starts at 1 for each job."""
@@ -275,9 +272,6 @@ class Event(models.Model):
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["job", "sequence"], name="event_sequence")]
-
-    def __str__(self) -> str:
-        return f"{self.sequence}: {self.kind}"
 
 
 class Outbox(models.Model):

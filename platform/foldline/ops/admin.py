@@ -29,6 +29,7 @@ class TenantAdmin(ModelAdmin):
     list_display = ["slug", "name", "active", "created_at"]
     list_filter = ["active"]
     search_fields = ["slug", "name"]
+    ordering = ["slug"]
     readonly_fields = ["use", "use_with_links"]
 
     def get_fields(self, request: HttpRequest, obj: Tenant | None = None) -> list[str]:

@@ -33,6 +33,12 @@ class QuotaForm(forms.ModelForm):  # type: ignore[type-arg]  # generic in the st
     class Meta:
         model = Quota
         fields = ["tenant", "model", "allowed", *PROPOSED]
+        labels: ClassVar = {
+            "gpu_seconds_day": "GPU-seconds a day",
+            "gpu_seconds_month": "GPU-seconds a month",
+            "artifact_bytes": "Bytes of files",
+            "input_bytes": "Bytes of inputs",
+        }
         help_texts: ClassVar = {
             "requests_per_minute": "Jobs submitted; each of a batch counts.",
             "waiting": "Jobs in line at once.",
@@ -73,6 +79,7 @@ class QuotaAdmin(ModelAdmin):
     list_filter = ["tenant"]
     list_select_related = ["tenant", "model"]
     ordering = ["tenant__slug", "model__name"]
+    fields = ["tenant", "model", "allowed", *PROPOSED]  # also where the first two are settled
 
     def get_readonly_fields(self, request: HttpRequest, obj: Quota | None = None) -> list[str]:
         return ["tenant", "model"] if obj else []

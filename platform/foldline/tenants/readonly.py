@@ -52,3 +52,4 @@ class ReadOnlyInline(_OnlyShows, TabularInline):
     """Rows below the page of what they belong to."""
 
     extra = 0
+    hide_title = True  # the columns say it

@@ -7,6 +7,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
+from django.contrib.admin import site
 from django.contrib.admin.models import LogEntry
 from django.test import Client
 
@@ -98,6 +99,12 @@ class TestDeadLetters:
             == ids(first)
         )
         assert str(wrong.id) in listed(admin_client)
+
+    def test_a_jobs_page_has_every_column_once(self) -> None:
+        sets = [names["fields"] for _, names in site.get_model_admin(Job).fieldsets]
+        shown = [name.removesuffix("_text") for names in sets for name in names]
+        assert len(shown) == len(set(shown))
+        assert {field.name for field in Job._meta.fields} <= set(shown)
 
     def test_a_jobs_page_shows_the_traceback_as_it_was_printed(
         self, admin_client: Client, fail: Callable[..., Job]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Iterator
+from datetime import UTC, datetime
 
 import pytest
 from django.contrib import admin
@@ -105,6 +106,15 @@ def test_every_row_has_a_name(
     row = one_more_of_everything(1, live_revision=live_revision)[model]
     for url in (url_of(model, "changelist"), url_of(model, "change", row.pk)):
         assert f"{model.__name__} object (" not in admin_client.get(url).content.decode()
+
+
+def test_times_are_told_to_the_second_and_in_which_zone(
+    admin_client: Client, live_revision: MakeLive
+) -> None:
+    job = one_more_of_everything(1, live_revision=live_revision)[Job]
+    Job.objects.update(created_at=datetime(2026, 3, 1, 16, 5, 9, tzinfo=UTC))
+    for url in (url_of(Job, "changelist"), url_of(Job, "change", job.pk)):
+        assert "2026-03-01 16:05:09\xa0UTC" in admin_client.get(url).content.decode()
 
 
 def test_a_list_of_jobs_does_not_read_their_inputs(
