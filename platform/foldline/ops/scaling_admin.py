@@ -23,7 +23,7 @@ from foldline.catalog.models import Model
 from foldline.fleet.models import MOST_WORKERS, ModelPolicy
 from foldline.fleet.policies import pin
 from foldline.jobs.breaker import read
-from foldline.jobs.pause_admin import PausingAdmin, queue_of
+from foldline.jobs.pause_admin import PausingAdmin, queue_of, state_of
 from foldline.ops.scaling import Standing, rows_of, standings_of
 from foldline.tenants.dialogs import back_to, is_among
 
@@ -124,10 +124,12 @@ class ScalingAdmin(PausingAdmin):
     @admin.display(description="how it stands")
     def stands(self, policy: ModelPolicy) -> SafeString:
         queue = queue_of(policy.pk)
-        return render_to_string(
-            "admin/fleet/scaling.html",
-            {"rows": rows_of(policy.pk), "why": queue.paused or read(queue.breaker).reason},
-        )
+        context = {
+            "rows": rows_of(policy.pk),
+            "held": state_of(queue).replace("_", " "),
+            "why": queue.paused or read(queue.breaker).reason,
+        }
+        return render_to_string("admin/fleet/scaling.html", context)
 
     @action(
         description="Pin",
