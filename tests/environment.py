@@ -7,9 +7,7 @@ import atexit
 import os
 import shutil
 import tempfile
-from pathlib import Path
 
 _home = tempfile.mkdtemp(prefix="foldline-tests-")
 atexit.register(shutil.rmtree, _home, ignore_errors=True)
 os.environ["FOLDLINE_HOME"] = _home
-(Path(_home) / "static").mkdir()  # whitenoise warns when it is missing

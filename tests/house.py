@@ -93,7 +93,7 @@ class House:
 
     def furnish(self) -> None:
         """Migrate, set the test plugins live, issue a key."""
-        (self.folder / "static").mkdir(parents=True, exist_ok=True)
+        self.folder.mkdir(parents=True, exist_ok=True)
         link_plain_runtime(self.folder)
         self.manage("migrate", "--verbosity", "0")
         self.key = self.manage("shell", "--verbosity", "0", "--command", _FURNISH).split()[-1]

@@ -195,9 +195,9 @@ LANGUAGE_CODE = "en"
 TIME_ZONE = "UTC"
 USE_TZ = True
 USE_I18N = False
+FORMAT_MODULE_PATH = "foldline.formats"
 STATIC_URL = "/static/"
-STATIC_ROOT = HOME / "static"
-WHITENOISE_USE_FINDERS = True
+WHITENOISE_USE_FINDERS = True  # nothing is collected: files are served from where they lie
 WHITENOISE_AUTOREFRESH = DEBUG
 
 # Behind https these are strict; on a laptop's loopback they would lock the admin out.

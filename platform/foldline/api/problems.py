@@ -12,10 +12,11 @@ from django.core.exceptions import RequestDataTooBig, SuspiciousOperation
 from django.http import Http404, HttpRequest, HttpResponse
 from django.http.request import UnreadablePostError
 from django.http.response import HttpResponseBase
+from django.template.loader import render_to_string
 from django.views import defaults
 from rest_framework import exceptions
 
-from foldline.api.middleware import request_id
+from foldline.api.middleware import API_PREFIX, request_id
 from foldline.api.outage import RETRY_AFTER_S, outage
 from foldline.api.rendering import json_response
 from foldline.errors import (
@@ -150,11 +151,24 @@ def server_error(request: HttpRequest) -> HttpResponseBase:
     """Django calls this while it handles the exception, which it has logged."""
     exception = sys.exception()
     if isinstance(exception, Exception) and isinstance(as_error(exception), DatabaseUnavailable):
-        return answer(exception, request)
-    if _is_page(request):
-        return defaults.server_error(request)
-    return respond(problem(InternalError(), request_id(request)))
+        told = answer(exception, request)
+    else:
+        told = respond(problem(InternalError(), request_id(request)))
+    return _as_page(told, request) if _is_page(request) else told
+
+
+def _as_page(told: HttpResponse, request: HttpRequest) -> HttpResponse:
+    """The same for people. Without the request in its context: that may be what is broken."""
+    text = render_to_string(f"{told.status_code}.html", {"request_id": request_id(request)})
+    page = HttpResponse(text, status=told.status_code)
+    if "Retry-After" in told.headers:
+        page.headers["Retry-After"] = told.headers["Retry-After"]
+    return page
 
 
 def _is_page(request: HttpRequest) -> bool:
-    return request.path_info.startswith("/admin/")
+    """Whether a person asks: in the admin, or with a browser for what is not the API's."""
+    if request.path_info.startswith(API_PREFIX):
+        return False
+    of_admin = request.path_info.startswith("/admin/")
+    return of_admin or "text/html" in request.headers.get("Accept", "")

@@ -6,7 +6,7 @@ from __future__ import annotations
 import difflib
 import json
 from decimal import Decimal
-from typing import Any
+from typing import Any, ClassVar
 
 from django import forms
 from django.conf import settings
@@ -37,6 +37,17 @@ class SettingsForm(forms.ModelForm):  # type: ignore[type-arg]  # generic in the
     class Meta:
         model = Revision
         fields = SETTINGS
+        labels: ClassVar = {
+            "load_timeout_s": "Load timeout (s)",
+            "run_timeout_s": "Run timeout (s)",
+            "memory_mb": "Memory (MiB)",
+        }
+        help_texts: ClassVar = {
+            "title": "Its name for people and agents.",
+            "lane": "How long its jobs take. Workers of longer lanes stay longer.",
+            "seed_default": "For calls without a seed. Equal ones share an answer if it is fixed.",
+            "max_batch_size": "Jobs that the plugin may compute at once; 1: each alone.",
+        }
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}
@@ -83,6 +94,7 @@ class ModelSettingsAdmin(ModelAdmin):
     form = PriceForm
     inlines = [AlternativeInline]
     list_display = ["name", "price", "created_at"]
+    ordering = ["name"]
     search_fields = ["name"]
     fields = ["name", "price", "currency"]
     readonly_fields = ["name", "currency"]

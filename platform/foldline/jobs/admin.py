@@ -9,6 +9,7 @@ from django.contrib import admin, messages
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
+from django.template.defaultfilters import filesizeformat
 from django.template.response import TemplateResponse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -33,11 +34,29 @@ MOST_REASONS = 5
 class AttemptInline(ReadOnlyInline):
     model = Attempt
     ordering = ["number"]
+    fields = [
+        *("number", "worker", "started_at", "ended_at", "outcome", "seconds", "share"),
+        *("memory", "gpu_memory", "checkpoint_step"),
+    ]
+    readonly_fields = fields
+
+    @admin.display(description="GPU-seconds")
+    def seconds(self, attempt: Attempt) -> str:
+        return f"{attempt.gpu_seconds:.3f}"
+
+    @admin.display(description="peak memory")
+    def memory(self, attempt: Attempt) -> str:
+        return filesizeformat(attempt.peak_memory_bytes) if attempt.peak_memory_bytes else ""
+
+    @admin.display(description="peak on its card")
+    def gpu_memory(self, attempt: Attempt) -> str:
+        return filesizeformat(attempt.peak_gpu_bytes) if attempt.peak_gpu_bytes else ""
 
 
 class EventInline(ReadOnlyInline):
     model = Event
     ordering = ["sequence"]
+    fields = ["sequence", "at", "kind", "data"]
 
 
 @admin.register(Fault)
@@ -50,24 +69,70 @@ class FaultAdmin(ReadOnlyAdmin):
 class JobAdmin(ReadOnlyAdmin):
     list_display = [
         *("id", "model", "badge", "tenant", "attempt", "created_at", "finished_at"),
-        *("code", "message", "digest"),
+        *("failed_as", "message"),
     ]
     list_filter = [DeadLetterFilter, CodeFilter, FailureFilter, "state", "model", "priority"]
     search_fields = ["id", "session"]
     list_select_related = ["model", "tenant"]
+    list_defers = ("inputs", "normalized_input", "progress", "warnings", "result")
     ordering = ["-id"]
     inlines = [AttemptInline, EventInline]
     actions = ["redrive_selected"]
     actions_detail = ["redrive_this"]
 
-    def get_fields(self, request: HttpRequest, obj: Any = None) -> list[str]:
-        """Every column; those of JSON as readable text, a traceback as it was printed."""
-        names = [field.name for field in Job._meta.fields]
-        texts = [f"{name}_text" if name in JSON_FIELDS else name for name in names]
-        return ["code", "message", "digest", "traceback", "redrives", *texts]
-
-    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> list[str]:
-        return self.get_fields(request, obj)
+    # Every column; those of JSON as readable text, a traceback as it was printed.
+    fieldsets = [
+        (
+            None,
+            {
+                "fields": [
+                    *("id", "tenant", "model", "revision", "priority", "session", "state"),
+                    *("created_at", "started_at", "finished_at", "progress_text"),
+                ]
+            },
+        ),
+        (
+            "What went wrong",
+            {
+                "fields": [
+                    *("code", "message", "digest", "traceback", "dead_letter", "redrives"),
+                    *("redrive_of", "error_text"),
+                ]
+            },
+        ),
+        (
+            "Inputs and result",
+            {
+                "fields": [
+                    *("inputs_text", "normalized_input_text", "warnings_text", "seed"),
+                    *("seed_origin", "input_size", "next_models", "result_text"),
+                ]
+            },
+        ),
+        (
+            "In line and at work",
+            {
+                "fields": [
+                    *("estimate_gpu_s", "gpu_seconds", "not_before", "start_by", "deadline"),
+                    *("attempt", "owner", "lease_until", "cancel_requested"),
+                ]
+            },
+        ),
+        (
+            "Equal calls",
+            {
+                "fields": [
+                    *("shared", "attached_to", "cache_of", "fingerprint", "idempotency_key"),
+                    "payload_digest",
+                ]
+            },
+        ),
+        ("Who is told", {"fields": ["notify", "webhook", "traceparent"]}),
+    ]
+    readonly_fields = [
+        *("code", "message", "digest", "traceback", "redrives"),
+        *(f"{name}_text" for name in JSON_FIELDS),
+    ]
 
     def has_redrive_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
         may = bool(request.user.has_perm("jobs.change_job"))
@@ -122,11 +187,11 @@ class JobAdmin(ReadOnlyAdmin):
         for old in Job.objects.filter(pk__in=done.made):
             self.log_change(request, old, f"Redriven as {done.made[old.id]}.")
         if done.made:
-            messages.success(request, f"{len(done.made)} new jobs are in line.")
+            messages.success(request, f"New jobs in line: {len(done.made)}.")
         for job_id, reason in list(done.refused.items())[:MOST_REASONS]:
             messages.error(request, f"{job_id}: {reason}")
         if len(done.refused) > MOST_REASONS:
-            messages.error(request, f"{len(done.refused)} were refused in all.")
+            messages.error(request, f"Refused in all: {len(done.refused)}.")
 
     @display(
         description="State",
@@ -139,6 +204,11 @@ class JobAdmin(ReadOnlyAdmin):
     @admin.display(description="error code")
     def code(self, job: Job) -> str:
         return str((job.error or {}).get("code", ""))
+
+    @admin.display(description="error")
+    def failed_as(self, job: Job) -> SafeString:
+        """Its code, and the digest that those share which failed in the same way."""
+        return format_html("{}<br>{}", self.code(job), self.digest(job))
 
     @admin.display(description="message")
     def message(self, job: Job) -> str:

@@ -38,6 +38,9 @@ class QueueState(models.Model):
     accounts = models.JSONField(default=dict, help_text="Fair accounts by flow.")
     updated_at = models.DateTimeField(auto_now=True)
 
+    def __str__(self) -> str:
+        return f"queue of {self.model}"
+
 
 class Job(models.Model):
     """One call. `attempt`, `owner` and `lease_until` are the fence every worker's write passes."""

@@ -30,7 +30,8 @@ class PauseForm(BaseDialogForm):
 
 
 class PausingAdmin(ModelAdmin):
-    """For rows whose primary key is the model's. Name both actions in `actions_detail`."""
+    """For rows of a `model`, whose primary key is the model's. Name both actions in
+    `actions_detail`, and have the list select the model's queue."""
 
     def has_pause_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
         may = request.user.has_perm("jobs.change_queuestate")
@@ -45,7 +46,8 @@ class PausingAdmin(ModelAdmin):
         label={"open": "success", "paused": "warning", "crash_looping": "danger"},
     )
     def badge(self, row: Row) -> str:
-        return state_of(queue_of(row.pk))
+        kept: Any = row
+        return state_of(getattr(kept.model, "queuestate", None) or QueueState())
 
     @action(
         description="Pause",

@@ -19,6 +19,8 @@ from foldline.notify.models import NOTE_CHARACTERS, Delivery, WebhookEndpoint
 from foldline.tenants.dialogs import back_to, is_among
 from foldline.tenants.readonly import ReadOnlyAdmin, pretty
 
+SHOWN_CHARACTERS = 45
+
 
 class DisableForm(BaseDialogForm):
     reason = forms.CharField(
@@ -31,8 +33,8 @@ class DisableForm(BaseDialogForm):
 @admin.register(WebhookEndpoint)
 class WebhookEndpointAdmin(ReadOnlyAdmin):
     list_display = [
-        *("url", "tenant", "badge", "failures", "failing_since", "paused_until", "answered_at"),
-        "disabled_reason",
+        *("address", "tenant", "badge", "disabled_reason", "failures", "failing_since"),
+        *("paused_until", "answered_at"),
     ]
     list_filter = ["tenant", "all_jobs"]
     list_select_related = ["tenant"]
@@ -45,6 +47,10 @@ class WebhookEndpointAdmin(ReadOnlyAdmin):
         *("old_secret_until", "created_at"),
     ]
     readonly_fields = fields
+
+    @admin.display(description="URL", ordering="url")
+    def address(self, endpoint: WebhookEndpoint) -> str:
+        return _short(endpoint.url)
 
     def has_disable_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
         return self._may(request) and is_among(_working(), object_id)
@@ -107,9 +113,10 @@ class WebhookEndpointAdmin(ReadOnlyAdmin):
 
 @admin.register(Delivery)
 class DeliveryAdmin(ReadOnlyAdmin):
-    list_display = ["id", "type", "endpoint", "badge", "attempts", "last", "next_at", "note"]
+    list_display = ["id", "type", "address", "badge", "note", "attempts", "last", "next_at"]
     list_filter = ["state", "type", "endpoint__tenant"]
     list_select_related = ["endpoint"]
+    list_defers = ("body",)
     search_fields = ["id", "event", "job_id"]
     ordering = ["-id"]
     show_full_result_count = False
@@ -120,6 +127,10 @@ class DeliveryAdmin(ReadOnlyAdmin):
         *("created_at", "ended_at", "body", "all_tries"),
     ]
     readonly_fields = fields
+
+    @admin.display(description="endpoint", ordering="endpoint__url")
+    def address(self, delivery: Delivery) -> str:
+        return _short(delivery.endpoint.url)
 
     def has_redeliver_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
         may = bool(request.user.has_perm("notify.change_delivery"))
@@ -146,7 +157,7 @@ class DeliveryAdmin(ReadOnlyAdmin):
     @admin.action(description="Send the selected messages again", permissions=["redeliver"])
     def redeliver_selected(self, request: HttpRequest, rows: QuerySet[Delivery]) -> None:
         sent = sum(self._redeliver(request, row) for row in rows.select_related("endpoint"))
-        messages.success(request, f"{sent} messages are sent again.")
+        messages.success(request, f"Messages sent again: {sent}.")
 
     @action(
         description="Send again",
@@ -175,6 +186,11 @@ class DeliveryAdmin(ReadOnlyAdmin):
             return False
         self.log_change(request, delivery, "Sent again.")
         return True
+
+
+def _short(url: str) -> str:
+    """As much of it as leaves a list its other columns."""
+    return url if len(url) <= SHOWN_CHARACTERS else f"{url[: SHOWN_CHARACTERS - 1]}…"
 
 
 def _working() -> QuerySet[WebhookEndpoint]:

@@ -123,7 +123,7 @@ def flower() -> Program:
             "FLOWER_PORT": str(settings.FLOWER_PORT),
             "FLOWER_BASIC_AUTH": f"ops:{secret('flower_password')}",
             "FLOWER_READ_ONLY": "true",
-            "FLOWER_TASKS_COLUMNS": "name,uuid,state,args,result,received,runtime,worker",
+            "FLOWER_TASKS_COLUMNS": "uuid,state,args,result,received,runtime,worker",
         },
         ready=lambda _pid: _answers_http(f"http://{LOOPBACK}:{settings.FLOWER_PORT}/healthcheck"),
         grace_s=5,

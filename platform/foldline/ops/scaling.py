@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
@@ -104,23 +104,28 @@ class Row:
         return decision.piece.get("bytes", 0) / GIB if decision else 0.0
 
 
-def standing_of(model_id: UUID) -> Sequence[Standing]:
-    """The live revision first, then those before it that still have workers."""
-    revisions = {each.pk: each for each in _revisions(model_id)}
+def standings_of(model_ids: Collection[UUID]) -> Mapping[UUID, Sequence[Standing]]:
+    """By model: its live revision first, then those before it that still have workers."""
+    revisions = {each.pk: each for each in _revisions(model_ids)}
     workers, decisions = workers_by_state(list(revisions)), latest_decisions(list(revisions))
     now = database_now()
-    return [
-        Standing(
-            revision=revision, workers=dict(workers[key]), decision=decisions.get(key), now=now
-        )
-        for key, revision in revisions.items()
-        if revision.state == Revision.State.LIVE or workers[key]
-    ]
+    found: dict[UUID, list[Standing]] = {model_id: [] for model_id in model_ids}
+    for key, revision in revisions.items():
+        if revision.state == Revision.State.LIVE or workers[key]:
+            found[revision.model_id].append(
+                Standing(
+                    revision=revision,
+                    workers=dict(workers[key]),
+                    decision=decisions.get(key),
+                    now=now,
+                )
+            )
+    return found
 
 
 def rows_of(model_id: UUID) -> Sequence[Row]:
-    """The same with what was measured and decided before."""
-    standings = standing_of(model_id)
+    """The same of one model, with what was measured and decided before."""
+    standings = standings_of([model_id])[model_id]
     peaks = peaks_of([each.revision.pk for each in standings])
     return [
         Row(
@@ -132,10 +137,10 @@ def rows_of(model_id: UUID) -> Sequence[Row]:
     ]
 
 
-def _revisions(model_id: UUID) -> Sequence[Revision]:
-    mine = Revision.objects.filter(model_id=model_id).exclude(state=Revision.State.DRAFT)
-    live_first = mine.select_related("model").order_by("-number")
-    return sorted(live_first, key=lambda each: each.state != Revision.State.LIVE)
+def _revisions(model_ids: Collection[UUID]) -> Sequence[Revision]:
+    theirs = Revision.objects.filter(model_id__in=model_ids).exclude(state=Revision.State.DRAFT)
+    newest_first = theirs.select_related("model").order_by("-number")
+    return sorted(newest_first, key=lambda each: each.state != Revision.State.LIVE)
 
 
 def _measured(revision: Revision, peak: Peak) -> Measured:

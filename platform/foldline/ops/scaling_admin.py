@@ -5,6 +5,7 @@ Here, because what it shows is known in rooms above `fleet`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
@@ -15,18 +16,20 @@ from django.template.loader import render_to_string
 from django.utils.safestring import SafeString
 from unfold.decorators import action
 from unfold.forms import BaseDialogForm
+from unfold.views import ChangeList
 from unfold.widgets import UnfoldAdminIntegerFieldWidget
 
 from foldline.catalog.models import Model
 from foldline.fleet.models import MOST_WORKERS, ModelPolicy
 from foldline.fleet.policies import pin
 from foldline.jobs.breaker import read
-from foldline.jobs.pause_admin import PausingAdmin, queue_of
-from foldline.ops.scaling import rows_of, standing_of
+from foldline.jobs.pause_admin import PausingAdmin, queue_of, state_of
+from foldline.ops.scaling import Standing, rows_of, standings_of
 from foldline.tenants.dialogs import back_to, is_among
 
 WISHES = ["min_workers", "max_workers", "pinned", "omega"]
 RIGHTS = ["floor_workers", "floor_after_s", "floor_step_s"]
+STANDING = "_standing"  # of a row of the list
 CARD = ["sharing", "latency_strict", "rare_and_expensive", "several_cards"]
 
 
@@ -73,7 +76,7 @@ class ScalingAdmin(PausingAdmin):
 
     form = PolicyForm
     list_display = ["model", "badge", "standing", "pinned", "min_workers", "max_workers"]
-    list_select_related = ["model"]
+    list_select_related = ["model__queuestate"]
     search_fields = ["model__name"]
     ordering = ["model__name"]
     actions_detail = ["pause_model", "resume_model", "pin_workers", "unpin_workers"]
@@ -111,23 +114,22 @@ class ScalingAdmin(PausingAdmin):
         found: ModelPolicy | None = super().get_object(request, object_id, from_field)
         return found
 
-    @admin.display(description="workers")
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
+        return _ScalingList
+
+    @admin.display(description="workers, of desired")
     def standing(self, policy: ModelPolicy) -> str:
-        for each in standing_of(policy.pk)[:1]:
-            if each.decided is None:
-                return f"{each.actual}; no scaler has decided lately"
-            decided = each.decided
-            tier = f", {decided.tier}" if decided.tier else ""
-            return f"{each.actual} of {decided.desired}{tier}: {decided.reason}"
-        return "not live"
+        return getattr(policy, STANDING, "")
 
     @admin.display(description="how it stands")
     def stands(self, policy: ModelPolicy) -> SafeString:
         queue = queue_of(policy.pk)
-        return render_to_string(
-            "admin/fleet/scaling.html",
-            {"rows": rows_of(policy.pk), "why": queue.paused or read(queue.breaker).reason},
-        )
+        context = {
+            "rows": rows_of(policy.pk),
+            "held": state_of(queue).replace("_", " "),
+            "why": queue.paused or read(queue.breaker).reason,
+        }
+        return render_to_string("admin/fleet/scaling.html", context)
 
     @action(
         description="Pin",
@@ -166,6 +168,27 @@ class ScalingAdmin(PausingAdmin):
         self.log_change(request, policy, words)
         messages.success(request, f"{policy.model.name}: {words}")
         return back_to(request, policy)
+
+
+class _ScalingList(ChangeList):
+    """How the models of a page stand, read for all of them at once."""
+
+    def get_results(self, request: HttpRequest) -> None:
+        super().get_results(request)
+        standings = standings_of([policy.pk for policy in self.result_list])
+        for policy in self.result_list:
+            setattr(policy, STANDING, _in_words(standings[policy.pk]))
+
+
+def _in_words(standings: Sequence[Standing]) -> str:
+    """Of the first one, which is the live revision's where there is one."""
+    if not standings:
+        return "not live"
+    actual, decided = standings[0].actual, standings[0].decided
+    if decided is None:
+        return f"{actual}; no scaler has decided lately"
+    tier = f", {decided.tier}" if decided.tier else ""
+    return f"{actual} of {decided.desired}{tier}: {decided.reason}"
 
 
 def _is_row(object_id: str | None, **wanted: Any) -> bool:

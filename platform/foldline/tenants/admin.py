@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
+from typing import Any, ClassVar
 
 from django import forms
 from django.contrib import admin, messages
@@ -62,6 +62,10 @@ class NewKeyForm(forms.ModelForm):  # type: ignore[type-arg]  # generic in the s
     class Meta:
         model = ApiKey
         fields = ["tenant", "name", "scopes", "expires_at"]
+        help_texts: ClassVar = {
+            "name": "Who or what will carry it, to know it again.",
+            "expires_at": "Empty: never.",
+        }
 
 
 class RotateForm(BaseDialogForm):
@@ -106,11 +110,10 @@ class ApiKeyAdmin(ModelAdmin):
         return False
 
     def has_revoke_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
-        return bool(request.user.has_perm("tenants.change_apikey"))
+        return _may(request) and is_among(ApiKey.objects.filter(revoked_at=None), object_id)
 
     def has_rotate_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
-        may = self.has_revoke_permission(request)
-        return may and is_among(active_keys(), object_id)
+        return _may(request) and is_among(active_keys(), object_id)
 
     def add_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         try:
@@ -169,7 +172,7 @@ class ApiKeyAdmin(ModelAdmin):
         revoked = [key for key in keys if revoke_key(key)]
         for key in revoked:
             self.log_change(request, key, "Revoked.")
-        messages.success(request, f"{len(revoked)} keys are revoked.")
+        messages.success(request, f"Keys revoked: {len(revoked)}.")
 
     @action(
         description="Revoke",
@@ -206,6 +209,10 @@ class AuditEntryAdmin(ReadOnlyAdmin):
     @admin.display(description="before and after")
     def before_and_after(self, entry: AuditEntry) -> SafeString:
         return pretty(entry.changes)
+
+
+def _may(request: HttpRequest) -> bool:
+    return bool(request.user.has_perm("tenants.change_apikey"))
 
 
 def _show(request: HttpRequest, plaintext: str) -> None:

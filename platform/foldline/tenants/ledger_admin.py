@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import date, timedelta
 from typing import Any
 
+from django.conf import settings
 from django.contrib import admin
 from django.contrib.admin.options import IncorrectLookupParameters
 from django.core.exceptions import PermissionDenied
@@ -78,7 +79,7 @@ class PeriodFilter(admin.SimpleListFilter):
 @admin.register(LedgerLine)
 class LedgerAdmin(ReadOnlyAdmin):
     list_display = [
-        *("at", "kind", "tenant", "model", "session", "gpu_seconds", "cost"),
+        *("at", "kind", "tenant", "model", "session", "seconds", "cost"),
         *("job_id", "attempt", "worker"),
     ]
     list_filter = ["kind", PeriodFilter, TenantFilter, ModelFilter]
@@ -87,6 +88,10 @@ class LedgerAdmin(ReadOnlyAdmin):
     actions = ["export_selected"]
     show_full_result_count = False
     list_before_template = "admin/tenants/ledger_totals.html"
+
+    @admin.display(description="GPU-seconds", ordering="gpu_seconds")
+    def seconds(self, line: LedgerLine) -> str:
+        return f"{line.gpu_seconds:.3f}"
 
     def get_urls(self) -> list[URLPattern]:
         export = self.admin_site.admin_view(self.export)
@@ -100,6 +105,7 @@ class LedgerAdmin(ReadOnlyAdmin):
             sums = by_kind(context["cl"].queryset)
             labels = dict(LedgerLine.Kind.choices)
             context["totals"] = [(labels[kind], sums[kind]) for kind in labels if kind in sums]
+            context["currency"] = settings.CURRENCY
             query = request.GET.urlencode()
             context["export_url"] = f"{reverse('admin:tenants_ledgerline_export')}?{query}"
         return shown

@@ -148,6 +148,9 @@ class LedgerLine(models.Model):
             models.Index(fields=["worker"], condition=~Q(worker=""), name="ledger_of_worker"),
         ]
 
+    def __str__(self) -> str:
+        return f"{self.model}, {self.get_kind_display()}, {self.at:%Y-%m-%d %H:%M:%S} UTC"
+
 
 class DailyUse(models.Model):
     """What a tenant used of a model on one day (UTC): the ledger's sum that budgets go by."""
@@ -179,3 +182,6 @@ class AuditEntry(models.Model):
         ordering = ["-id"]
         verbose_name_plural = "audit entries"
         indexes = [models.Index(fields=["kind", "object_id"], name="audit_of_object")]
+
+    def __str__(self) -> str:
+        return f"{self.action} of {self.label} by {self.actor}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from django import forms
 from django.contrib import admin
@@ -33,6 +33,20 @@ class QuotaForm(forms.ModelForm):  # type: ignore[type-arg]  # generic in the st
     class Meta:
         model = Quota
         fields = ["tenant", "model", "allowed", *PROPOSED]
+        labels: ClassVar = {
+            "gpu_seconds_day": "GPU-seconds a day",
+            "gpu_seconds_month": "GPU-seconds a month",
+            "artifact_bytes": "Bytes of files",
+            "input_bytes": "Bytes of inputs",
+        }
+        help_texts: ClassVar = {
+            "requests_per_minute": "Jobs submitted; each of a batch counts.",
+            "waiting": "Jobs in line at once.",
+            "running": "Jobs at work at once.",
+            "gpu_seconds_day": "The budget of one day (UTC).",
+            "gpu_seconds_month": "The budget of one month (UTC).",
+            "artifact_bytes": "All files it keeps here.",
+        }
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}
@@ -65,6 +79,7 @@ class QuotaAdmin(ModelAdmin):
     list_filter = ["tenant"]
     list_select_related = ["tenant", "model"]
     ordering = ["tenant__slug", "model__name"]
+    fields = ["tenant", "model", "allowed", *PROPOSED]  # also where the first two are settled
 
     def get_readonly_fields(self, request: HttpRequest, obj: Quota | None = None) -> list[str]:
         return ["tenant", "model"] if obj else []

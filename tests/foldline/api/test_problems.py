@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from django.core.exceptions import SuspiciousOperation
@@ -28,6 +28,8 @@ urlpatterns = [
     path("v1/broken", broken),
     path("v1/suspicious", suspicious),
     path("admin/broken", broken),
+    path("admin/suspicious", suspicious),
+    path("admin/outage", lambda _request: HttpResponse(Job.objects.count())),
     path("", include("foldline.urls")),
 ]
 handler400 = "foldline.api.problems.bad_request"
@@ -91,8 +93,48 @@ def test_a_suspicious_request_is_a_400(client: Client) -> None:
 
 @pytest.mark.urls(__name__)
 @pytest.mark.django_db
-def test_the_admins_pages_keep_their_own_errors(client: Client) -> None:
-    assert client.get("/admin/broken").headers["Content-Type"].startswith("text/html")
+class TestPeople:
+    """They get pages that say what to do, with a way back."""
+
+    BROWSER: ClassVar = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+
+    def page(self, answer: Any, status: int) -> str:
+        assert answer.status_code == status
+        assert answer.headers["Content-Type"].startswith("text/html")
+        text = str(answer.content.decode())
+        assert "secret" not in text
+        return text
+
+    def test_an_unknown_address(self, client: Client, admin_client: Client) -> None:
+        for answer in (
+            client.get("/nothing", headers=self.BROWSER),
+            admin_client.get("/admin/nothing/"),
+        ):
+            assert 'href="/"' in self.page(answer, 404)
+
+    def test_an_unknown_address_of_the_api_stays_a_problem(self, client: Client) -> None:
+        assert told(client.get("/v1/nothing", headers=self.BROWSER))["code"] == "not_found"
+
+    def test_a_bug_with_the_id_to_find_it_by(self, client: Client) -> None:
+        answer = client.get("/admin/broken", headers={"X-Request-ID": "my-request"})
+        assert "my-request" in self.page(answer, 500)
+
+    def test_a_database_that_is_down(self, client: Client) -> None:
+        with connection.execute_wrapper(down):
+            answer = client.get("/admin/outage")
+        assert "does not answer" in self.page(answer, 503)
+        assert answer.headers["Retry-After"] == "5"
+
+    def test_a_suspicious_request(self, client: Client) -> None:
+        assert "Go back" in self.page(client.get("/admin/suspicious"), 400)
+
+    def test_what_one_may_not_do(self, client: Client, django_user_model: Any) -> None:
+        client.force_login(django_user_model.objects.create(username="bob", is_staff=True))
+        assert 'href="/admin/"' in self.page(client.get("/admin/jobs/job/"), 403)
+
+    def test_a_form_that_is_too_old(self) -> None:
+        answer = Client(enforce_csrf_checks=True).post("/admin/login/")
+        assert "Nothing was" in self.page(answer, 403)
 
 
 @pytest.mark.django_db

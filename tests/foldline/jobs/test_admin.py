@@ -7,6 +7,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
+from django.contrib.admin import site
 from django.contrib.admin.models import LogEntry
 from django.test import Client
 
@@ -99,6 +100,12 @@ class TestDeadLetters:
         )
         assert str(wrong.id) in listed(admin_client)
 
+    def test_a_jobs_page_has_every_column_once(self) -> None:
+        sets = site.get_model_admin(Job).fieldsets or ()
+        shown = [str(name).removesuffix("_text") for _, part in sets for name in part["fields"]]
+        assert len(shown) == len(set(shown))
+        assert {field.name for field in Job._meta.fields} <= set(shown)
+
     def test_a_jobs_page_shows_the_traceback_as_it_was_printed(
         self, admin_client: Client, fail: Callable[..., Job]
     ) -> None:
@@ -134,7 +141,7 @@ class TestRedriving:
         self, admin_client: Client, fail: Callable[..., Job]
     ) -> None:
         jobs = [fail(), fail()]
-        assert "2 new jobs are in line." in choose(admin_client, *jobs, confirmed="yes")
+        assert "New jobs in line: 2." in choose(admin_client, *jobs, confirmed="yes")
         made = Job.objects.filter(redrive_of__isnull=False)
         assert {job.redrive_of for job in made} == set(jobs)
         entry = LogEntry.objects.filter(object_id=str(jobs[0].id)).get()

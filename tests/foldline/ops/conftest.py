@@ -96,7 +96,7 @@ StartCommand = Callable[..., Command]
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
     folder = tmp_path / "state folder"
-    (folder / "static").mkdir(parents=True)
+    folder.mkdir()
     return folder
 
 

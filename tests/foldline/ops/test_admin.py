@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import Permission
 from django.test import Client
 from django.utils import timezone
 
@@ -101,6 +102,17 @@ def test_the_page_shows_use_beside_limits_and_where_to_set_them(
     assert "All models (not allowed)" in shown
     assert f"/admin/tenants/quota/{quota.pk}/change/" in shown
     assert f"/admin/tenants/quota/add/?tenant={tenant.pk}&amp;model={toy}" in shown
+
+
+def test_who_may_not_set_limits_sees_use_without_links(
+    client: Client, tenant: Tenant, django_user_model: Any
+) -> None:
+    bob = django_user_model.objects.create(username="bob", is_staff=True)
+    bob.user_permissions.add(Permission.objects.get(codename="view_tenant"))
+    client.force_login(bob)
+    shown = client.get(f"/admin/tenants/tenant/{tenant.pk}/change/").content.decode()
+    assert "All models" in shown
+    assert "/admin/tenants/quota/" not in shown
 
 
 def test_a_tenant_is_switched_off_and_never_deleted(admin_client: Client, tenant: Tenant) -> None:

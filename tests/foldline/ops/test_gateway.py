@@ -77,6 +77,13 @@ def test_without_a_database_it_is_alive_and_not_ready(gateway: Gateway, url: str
     assert answer.json()["reasons"] == ["database: OperationalError"]
 
 
+def test_a_first_start_warns_of_nothing(gateway: Gateway) -> None:
+    command = gateway()
+    command.process.terminate()
+    assert command.ended() == 0
+    assert "Warning" not in command.text
+
+
 def test_it_ends_in_order_and_leaves_no_socket_in_the_home_folder(
     gateway: Gateway, environment: Mapping[str, str], tmp_path: object
 ) -> None:

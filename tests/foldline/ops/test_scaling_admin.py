@@ -256,7 +256,7 @@ class TestActions:
         act("pause_model", reason="new card")
         assert QueueState.objects.get().paused == "new card"
         shown = text(admin_client, page)
-        assert "new card" in shown
+        assert "Paused: new card" in shown
         assert "Resume" in shown
         act("resume_model")
         assert QueueState.objects.get().paused == ""

@@ -30,7 +30,7 @@ class Command(BaseCommand):
 
 def stay(supervisor: Supervisor, output: Output) -> int:
     """Watch until interrupted."""
-    output.say(f"up: {settings.BASE_URL}/v1/ (admin: {settings.BASE_URL}/admin/)")
+    output.say(f"up: {settings.BASE_URL}/ (admin: {settings.BASE_URL}/admin/)")
     output.say(f"Flower: http://127.0.0.1:{settings.FLOWER_PORT}/ (user `ops`)")
     output.say(
         f"Workers come with the first job of their model, {settings.LOCAL_WORKERS} at most at once,"

@@ -1,0 +1,1 @@
+"""How the admin writes what Django would write in its own way: `FORMAT_MODULE_PATH`."""

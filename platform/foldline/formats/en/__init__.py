@@ -1,0 +1,1 @@
+"""In the one language there is; Django looks for it by this name."""
