@@ -112,17 +112,17 @@ def test_a_foreign_and_a_garbled_id_answer_as_without_wait(
     door: Callers, job: UUID, other_key: str, name: str
 ) -> None:
     key = {"Authorization": f"Bearer {other_key}", "X_Request_ID": "same"}
-    for path in ("", "/events"):
+    for path, wait in (("", "?wait=50"), ("/events", "")):
         missing = door.get(f"/v1/jobs/{uuid4()}{path}", **key)
         assert missing.answer.status_code == 404
         for each in (str(job), name):
-            waited = door.get(f"/v1/jobs/{each}{path}?wait=50", **key)
+            waited = door.get(f"/v1/jobs/{each}{path}{wait}", **key)
             plain = door.get(f"/v1/jobs/{each}{path}", **key)
             assert (waited.answer.status_code, waited.answer.content) == (
                 plain.answer.status_code,
                 plain.answer.content,
             )
-        foreign = door.get(f"/v1/jobs/{job}{path}?wait=50", **key)
+        foreign = door.get(f"/v1/jobs/{job}{path}{wait}", **key)
         assert foreign.answer.content == missing.answer.content
 
 
