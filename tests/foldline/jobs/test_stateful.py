@@ -291,7 +291,7 @@ def run_machine(revision: Revision, owner_of_jobs: Tenant, other_tenant: Tenant)
     return run
 
 
-@pytest.mark.timeout(1800)  # a minute on PostgreSQL, where nothing else runs
+@pytest.mark.timeout(1800)  # so many statements took 300 s of a machine with much else to do
 def test_no_order_of_calls_breaks_a_promise(run_machine: Run) -> None:
     run_machine(max_examples=100)
 
