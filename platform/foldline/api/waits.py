@@ -13,6 +13,7 @@ from foldline.jobs.blocked import Blocked
 Body = dict[str, Any]
 
 POLL_AFTER_S = {Lane.ONLINE: 1, Lane.LONG: 5, Lane.BULK: 15}
+HELD_POLL_S = 15
 MOST_POLL_S = 60
 
 _SOON_S, _MINUTE_S, _HOUR_S = 10, 60, 3600
@@ -88,10 +89,11 @@ def _span(seconds: float) -> str:
 
 def poll_after_s(lane: str, prospect: Prospect, *, now: datetime) -> int:
     """Seconds after which asking again makes sense: half of what is left, at least the lane's
-    value, and never more than a minute."""
+    value, and never more than a minute. A job whose turn nobody can tell (its model is paused, a
+    limit holds it) is asked for now and then."""
     least = POLL_AFTER_S[Lane(lane)]
     if prospect.finish_p50 is None:
-        return least
+        return max(least, HELD_POLL_S) if prospect.as_of else least
     left_s = (prospect.finish_p50 - now).total_seconds()
     return max(least, min(MOST_POLL_S, round(left_s / 2)))
 

@@ -64,6 +64,12 @@ def test_who_has_long_to_wait_is_told_to_ask_later(
     assert poll_after_s(lane, Prospect(finish_p50=finish), now=NOW) == poll_s
 
 
+@pytest.mark.parametrize(("lane", "poll_s"), [("online", 15), ("long", 15), ("bulk", 15)])
+def test_who_is_held_is_not_told_to_ask_every_second(lane: str, poll_s: int) -> None:
+    """There is a forecast, and it cannot tell when the job's turn comes."""
+    assert poll_after_s(lane, Prospect(as_of=NOW), now=NOW) == poll_s
+
+
 def test_a_start_that_is_rather_too_late_is_a_warning() -> None:
     old = {"code": "old", "message": "old"}
     for start_by, codes in (
