@@ -206,12 +206,13 @@ class Oracle:
 
     rng: random.Random
     since_s: float
+    every: int = EVERY
     told: list[tuple[Job, list[float]]] = field(default_factory=list)
     _walks: int = 0
 
     def watch(self, seen: Replay, jobs: Sequence[Job]) -> None:
         self._walks += 1
-        if seen.now < self.since_s or self._walks % EVERY:
+        if seen.now < self.since_s or self._walks % self.every:
             return
         calls = self._lately(seen)
         draws = [Redrawn.after(seen, calls, rng=self.rng).starts(jobs) for _ in range(DRAWS)]

@@ -16,7 +16,7 @@ TRACE = steady(2, days=0.35)
 
 @pytest.fixture(scope="module")
 def oracle() -> Oracle:
-    return Oracle(rng=random.Random(1), since_s=3600.0)
+    return Oracle(rng=random.Random(1), since_s=3600.0, every=8)
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +53,7 @@ def test_nothing_of_the_future_is_known(jobs: list[Job], oracle: Oracle) -> None
         for job in jobs
         if job.call.at_s <= at_s
     )
-    again = Oracle(rng=random.Random(1), since_s=3600.0)
+    again = Oracle(rng=random.Random(1), since_s=3600.0, every=8)
     trace, pool = replace(TRACE, calls=calls), Pool(most=WORKERS)
     Replay(trace=trace, pool=pool, seed=1, samples=15, watch=again.watch).run()
     assert again.told[0][1] == draws
