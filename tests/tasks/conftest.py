@@ -164,8 +164,12 @@ def ask() -> Ask:
 
 
 @pytest.fixture
-def server(tmp_path: Path, settings: Settings) -> Iterator[RedisServer]:
+def server(
+    tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[RedisServer]:
     """A Redis of the test's own, and a state folder with the runtime of the test plugins."""
+    # Nobody sweeps here: a ticket that Redis was late for would never be sent again.
+    monkeypatch.setattr("foldline.jobs.wire.SOCKET_TIMEOUT_S", PATIENCE_S)
     settings.HOME = tmp_path / "home"
     settings.ARTIFACTS_DIR = settings.HOME / "artifacts"
     link_plain_runtime(settings.HOME)
