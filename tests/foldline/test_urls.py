@@ -15,3 +15,9 @@ def test_the_first_page_leads_to_what_is_there(client: Client) -> None:
     assert {"/admin/", "/calibration", "/v1/openapi.json", "/v1/errors"} == set(addresses)
     for address in addresses:
         assert client.get(address, follow=True).status_code == 200
+
+
+def test_who_sends_something_to_the_first_page_is_told_that_it_takes_nothing() -> None:
+    answer = Client(enforce_csrf_checks=True).post("/", "{}", content_type="application/json")
+    assert (answer.status_code, answer.content) == (405, b"")
+    assert answer.headers["Allow"] == "GET, HEAD, OPTIONS"

@@ -143,7 +143,7 @@ def bad_request(request: HttpRequest, exception: Exception) -> HttpResponseBase:
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponseBase:
     if _is_page(request):
         return defaults.page_not_found(request, exception)
-    slash = request.path.startswith("/v1/") and request.path.endswith("/")
+    slash = request.path.startswith(("/v1/", "/mcp/")) and request.path.endswith("/")
     return answer(NotFound(_SLASH_AT_END if slash else ""), request)
 
 

@@ -26,8 +26,13 @@ class Undelivered:
 
 def count_try(outcome: Outcome) -> None:
     result = _result(outcome)
-    if not TryCount.objects.filter(result=result).update(tries=F("tries") + 1):
-        TryCount.objects.create(result=result, tries=1)
+    if not _one_more(result):  # the first of all, be it in two notifiers at once
+        TryCount.objects.bulk_create([TryCount(result=result, tries=0)], ignore_conflicts=True)
+        _one_more(result)
+
+
+def _one_more(result: TryCount.Result) -> int:
+    return TryCount.objects.filter(result=result).update(tries=F("tries") + 1)
 
 
 def _result(outcome: Outcome) -> TryCount.Result:

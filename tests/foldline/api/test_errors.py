@@ -52,11 +52,6 @@ def test_an_unknown_code_is_a_404(client: Client, code: str) -> None:
     assert body["code"] in ("error_code_not_found", "not_found")
 
 
-def test_an_unknown_parameter_is_a_400(client: Client) -> None:
-    for address in ("/v1/errors", "/v1/errors/internal"):
-        assert client.get(f"{address}?lang=de").status_code == 400
-
-
 def test_the_page_in_the_docs_is_the_catalogue(capsys: pytest.CaptureFixture[str]) -> None:
     call_command("errors")
     written = (ROOT / "docs" / "errors.md").read_text()

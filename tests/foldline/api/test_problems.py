@@ -50,7 +50,9 @@ def told(answer: Any) -> dict[str, Any]:
     return body
 
 
-@pytest.mark.parametrize("url", ["/v1/", "/v1/nothing", "/nothing", "/v1/jobs/x/y/z", "/v1/jobs/"])
+@pytest.mark.parametrize(
+    "url", ["/v1/", "/v1/nothing", "/nothing", "/v1/jobs/x/y/z", "/v1/jobs/", "/mcp/"]
+)
 def test_an_unknown_address_is_a_404(client: Client, url: str) -> None:
     answer = client.get(url)
     assert answer.status_code == 404
@@ -127,6 +129,10 @@ class TestPeople:
 
     def test_a_suspicious_request(self, client: Client) -> None:
         assert "Go back" in self.page(client.get("/admin/suspicious"), 400)
+
+    def test_a_name_that_is_not_ours(self, client: Client) -> None:
+        answer = client.get("/", headers={**self.BROWSER, "Host": "elsewhere.example"})
+        assert "FOLDLINE_HOSTS" in self.page(answer, 400)
 
     def test_what_one_may_not_do(self, client: Client, django_user_model: Any) -> None:
         client.force_login(django_user_model.objects.create(username="bob", is_staff=True))

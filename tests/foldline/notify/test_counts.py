@@ -15,11 +15,13 @@ from prometheus_client.parser import text_string_to_metric_families
 from foldline.clock import database_now
 from foldline.jobs.models import Outbox
 from foldline.notify import endpoints
-from foldline.notify.models import Delivery, WebhookEndpoint
+from foldline.notify.counts import count_try, tries
+from foldline.notify.models import Delivery, TryCount, WebhookEndpoint
 from foldline.notify.schedule import Outcome
 from foldline.notify.settling import settle
 from foldline.notify.spreading import spread
 from foldline.tenants.models import Tenant
+from tests.at_once import at_once
 from tests.foldline.notify.conftest import Beating, Receiver, Register
 from tests.redis_server import free_port
 
@@ -68,8 +70,23 @@ def test_tries_are_counted_by_what_came_of_them(
     end_job()
     end_job()
     beating.until_told()
-    tries = {result: n for (name, result), n in told(client).items() if name == "tries_total"}
-    assert tries == {"taken": 2, "refused": 2, "unanswered": 2}
+    found = {result: n for (name, result), n in told(client).items() if name == "tries_total"}
+    assert found == {"taken": 2, "refused": 2, "unanswered": 2}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_first_try_of_all_is_counted_also_by_two_notifiers_at_once() -> None:
+    another = Outcome(status=200)
+
+    def after_me(execute: Callable[..., Any], sql: str, *rest: Any) -> Any:
+        found = execute(sql, *rest)
+        if sql.startswith("UPDATE") and not TryCount.objects.exists():
+            at_once([lambda: count_try(another)])  # it found no row either
+        return found
+
+    with connection.execute_wrapper(after_me):
+        count_try(Outcome(status=200))
+    assert tries()["taken"] == 2
 
 
 def test_what_has_gone_from_the_log_stays_counted(

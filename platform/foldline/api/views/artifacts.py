@@ -89,7 +89,7 @@ class DownloadView(ApiView):
     @describe(
         "Download a file by a link",
         {(200, "*/*"): OpenApiTypes.BINARY},
-        errors=(400, 404, 410, 503),
+        errors=(404, 410, 503),
         detail="Where `urls.download` of a file points: no key is needed, and it ends after ten"
         " minutes.",
         public=True,

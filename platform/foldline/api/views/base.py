@@ -24,7 +24,8 @@ _TO_WAIT = (
 
 class ApiView(APIView):
     """An ordinary view: DRF authenticates, asks for `scope`, and shapes errors. `parameters`: all
-    that its query may hold; `asked`: what it holds."""
+    that its query may hold; `asked`: what it holds. An address that asks for no key has none: it
+    is a link that people pass on, and chats and mails add to links (`utm_source`)."""
 
     scope: str = ApiKey.Scope.READ
     parameters: Sequence[str] = ()
@@ -34,7 +35,7 @@ class ApiView(APIView):
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
-        self.asked = query(request, *self.parameters)
+        self.asked = query(request, *self.parameters) if self.permission_classes else {}
 
 
 def caller(request: Request) -> Caller:

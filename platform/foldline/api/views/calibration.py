@@ -22,7 +22,6 @@ class CalibrationView(ApiView):
         "Show how right the forecasts were",
         {200: CalibrationReport},
         public=True,
-        errors=(400,),
         detail="By model and class, from jobs that have started. `coverage`: the part that started"
         " before the p90 they were told at submit. `error`: the mean of |p50 - wait| / wait over"
         f" waits of {LONG_WAIT_S:.0f} s and more.",

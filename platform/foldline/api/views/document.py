@@ -17,7 +17,7 @@ class DocumentView(ApiView):
     authentication_classes = []
     permission_classes = []
 
-    @describe("This document", {200: OpenApiTypes.OBJECT}, public=True, errors=(400,))
+    @describe("This document", {200: OpenApiTypes.OBJECT}, public=True)
     def get(self, _request: Request) -> HttpResponse:
         return HttpResponse(_document(), content_type="application/json")
 

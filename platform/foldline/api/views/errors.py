@@ -24,7 +24,6 @@ class ErrorsView(ApiView):
         "List the errors a call may meet",
         {200: ErrorCatalogue},
         public=True,
-        errors=(400,),
         detail="`errors`: the codes of problems and of failed jobs. `findings`: the codes in a"
         " problem's own `errors`; a model may use further ones.",
     )
@@ -41,7 +40,7 @@ class ErrorView(ApiView):
         "Show what an error means",
         {200: CataloguedError},
         public=True,
-        errors=(400, 404),
+        errors=(404,),
         detail="A problem's `type` points here. A browser gets a page.",
     )
     def get(self, request: Request, code: str) -> Response | HttpResponse:
