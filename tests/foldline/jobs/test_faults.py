@@ -144,7 +144,7 @@ class TestSweeping:
     ) -> None:
         first, second = make_job(start_within_s=1e-6), make_job(start_within_s=1e-6)
         Job.objects.filter(id=second).update(attached_to=first)
-        owed = "foldline.jobs.services.owe_ticket"
+        owed = "foldline.jobs.endings.owe_ticket"
         monkeypatch.setattr(owed, fails(KeyError("a bug")))
         assert Sweeper().sweep().expired == 1
         assert Job.objects.get(id=second).state == "expired"

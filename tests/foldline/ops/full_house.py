@@ -13,7 +13,7 @@ from foldline.catalog.models import Revision
 from foldline.clock import database_now
 from foldline.fleet.models import ModelPolicy, ScalingDecision, Worker
 from foldline.jobs.breaker import Breaker, Cause, written
-from foldline.jobs.models import Attempt, Event, Job, QueueState
+from foldline.jobs.models import Attempt, Event, Fault, Job, QueueState
 from foldline.notify.models import Delivery, WebhookEndpoint
 from foldline.tenants.models import ApiKey, AuditEntry, LedgerLine, Quota, Tenant, User
 from tests.conftest import MakeLive
@@ -34,6 +34,7 @@ def one_more_of_everything(number: int, *, live_revision: MakeLive) -> Mapping[t
         *(tenant, revision.model, revision, job, endpoint),
         User.objects.create(username=f"user-{number}", password="!"),
         Group.objects.create(name=f"group {number}"),
+        Fault.objects.create(part=f"sweep: {number}", times=3, last_at=now, words="KeyError: 'x'"),
         ApiKey.objects.create(tenant=tenant, name="key", prefix=f"fl_{number}", digest="0" * 64),
         Quota.objects.create(tenant=tenant, model=revision.model, waiting=3),
         *_of_revision(revision),

@@ -54,15 +54,15 @@ def numbers(line: Line) -> dict[str, tuple[float, int | None]]:
 def test_use_is_counted_as_a_whole_and_by_model(
     tenant: Tenant, other_tenant: Tenant, make_job: MakeJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    now = timezone.now()
-    monkeypatch.setattr("foldline.ops.use.database_now", lambda: now)
     make_job(tenant)
-    lease = {"owner": "w1", "attempt": 1, "lease_until": now}
+    lease = {"owner": "w1", "attempt": 1, "lease_until": timezone.now()}
     make_job(tenant, state=State.RUNNING, **lease)
     make_job(tenant, model="other")
-    make_job(tenant, id=first_id(now - timedelta(seconds=90)))
+    make_job(tenant, id=first_id(timezone.now() - timedelta(seconds=90)))
     make_job(tenant, state=State.SUCCEEDED)
     make_job(other_tenant)
+    now = timezone.now()
+    monkeypatch.setattr("foldline.ops.use.database_now", lambda: now)
     today = now.date()
     for name, day, seconds in (
         ("toy", today, 10.5),
