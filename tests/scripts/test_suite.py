@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from foldline.environment import ROOT
+from tests.worker_process import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.processes
 
@@ -45,6 +48,53 @@ import pytest
 @pytest.mark.parametrize("case", range({cases}))
 def test_broken(case): assert False
 """
+# What a try of its own would pass, or would leave out.
+NOT_MENDED = {
+    "skipped the second time": """
+@pytest.mark.processes
+def test_absent():
+    if is_known():
+        pytest.skip()
+    assert False
+""",
+    "of another name each time": """
+@pytest.mark.processes
+@pytest.mark.parametrize("name", [os.getpid()])
+def test_renamed(name): assert is_known()
+""",
+    "spoiled by the one before it": """
+left = []
+
+@pytest.mark.processes
+def test_leaves_something(): left.append(1)
+
+@pytest.mark.processes
+def test_finds_it(): assert not left
+""",
+    "not cleaned up": """
+@pytest.fixture
+def broken():
+    yield
+    assert False
+
+@pytest.mark.processes
+def test_in_a_mess(broken): pass
+""",
+    "beside one that fails then": """
+@pytest.mark.processes
+def test_first(): assert is_known()
+
+@pytest.mark.processes
+def test_second(): assert not pathlib.Path("second").exists() and not pathlib.Path("second").touch()
+""",
+}
+KNOWN = """
+import os, pathlib, pytest
+
+def is_known():
+    seen = pathlib.Path("seen")
+    return seen.exists() or seen.touch()
+"""
 SETTINGS = """
 [pytest]
 testpaths = tests
@@ -72,9 +122,15 @@ def suite(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def said(suite: Path, *options: str) -> tuple[int, str]:
-    command = ["scripts/test", *options]
-    done = subprocess.run(command, cwd=suite, capture_output=True, text=True, check=False)
+def said(suite: Path, *options: str, **environment: str) -> tuple[int, str]:
+    done = subprocess.run(
+        ["scripts/test", *options],
+        cwd=suite,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     return done.returncode, done.stdout
 
 
@@ -115,4 +171,60 @@ def test_a_suite_that_cannot_be_read_is_not_tried_again(suite: Path) -> None:
     (suite / "tests" / "tasks" / "test_unsteady.py").write_text(FAILS_ONCE)
     status, told = said(suite)
     assert status != 0, told
+    assert "mend it" not in told
+
+
+@pytest.mark.parametrize("how", NOT_MENDED)
+def test_what_does_not_pass_among_the_tests_of_its_file_fails_the_suite(
+    suite: Path, how: str
+) -> None:
+    (suite / "tests" / "else" / "test_odd.py").write_text(KNOWN + NOT_MENDED[how])
+    status, told = said(suite)
+    assert status == 1, told
+    assert told.splitlines()[-1].endswith(("failed twice", "failed at the second try"))
+
+
+def test_a_pytest_that_ends_without_a_word_is_not_tried_again(suite: Path) -> None:
+    ends = "import os, pytest\n\n@pytest.mark.processes\ndef test_ends(): os._exit(1)\n"
+    (suite / "tests" / "else" / "test_ends.py").write_text(ends)
+    (suite / "tests" / "tasks" / "test_unsteady.py").write_text(FAILS_ONCE)
+    status, told = said(suite)
+    assert status == 1, told
+    assert "mend it" not in told
+
+
+def test_without_postgresql_the_suite_fails_at_once(suite: Path) -> None:
+    (suite / "scripts" / "with-postgres").write_text("#!/bin/sh\nexit 1\n")
+    (suite / "tests" / "tasks" / "test_unsteady.py").write_text(FAILS_ONCE)
+    status, told = said(suite)
+    assert status == 1, told
+    assert "mend it" not in told
+
+
+def test_a_run_goes_on_after_a_failure_whatever_the_environment_says(suite: Path) -> None:
+    (suite / "tests" / "else" / "test_a_unsteady.py").write_text(FAILS_ONCE)
+    (suite / "tests" / "else" / "test_broken.py").write_text(FAILS.format(cases=1))
+    status, told = said(suite, PYTEST_ADDOPTS="-x")
+    assert status == 1, told
+    assert "test_broken" in told
+
+
+def test_what_chaos_finds_once_is_found(suite: Path) -> None:
+    found = FAILS_ONCE.replace("mark.processes", "mark.chaos")
+    (suite / "tests" / "else" / "test_found.py").write_text(found)
+    status, told = said(suite, "--long")
+    assert status == 1, told
+    assert "mend it" not in told
+
+
+def test_an_interrupted_run_fails_and_nothing_is_tried_again(suite: Path) -> None:
+    sleeps = "\n@pytest.mark.processes\ndef test_sleeps():\n    import time; time.sleep(600)\n"
+    (suite / "tests" / "else" / "test_unsteady.py").write_text(FAILS_ONCE + sleeps)
+    with subprocess.Popen(
+        ["scripts/test"], cwd=suite, stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as running:
+        wait_until((suite / "seen").exists)
+        os.killpg(running.pid, signal.SIGINT)  # a terminal's Ctrl-C reaches the whole group
+        told, _ = running.communicate(timeout=PATIENCE_S)
+    assert running.returncode == 130, told
     assert "mend it" not in told
