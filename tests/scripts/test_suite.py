@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -48,53 +49,58 @@ import pytest
 @pytest.mark.parametrize("case", range({cases}))
 def test_broken(case): assert False
 """
+KNOWN = """
+import os, pathlib, pytest
+
+def is_known():
+    seen = pathlib.Path("seen by " + __name__)
+    return seen.exists() or seen.touch()
+"""
 # What a try of its own would pass, or would leave out.
 NOT_MENDED = {
-    "skipped the second time": """
+    "absent": """
 @pytest.mark.processes
-def test_absent():
+def test_skipped_the_second_time():
     if is_known():
         pytest.skip()
     assert False
 """,
-    "of another name each time": """
+    "renamed": """
 @pytest.mark.processes
 @pytest.mark.parametrize("name", [os.getpid()])
-def test_renamed(name): assert is_known()
+def test_of_another_name_each_time(name): assert is_known()
 """,
-    "spoiled by the one before it": """
+    "spoiled": """
 left = []
 
 @pytest.mark.processes
 def test_leaves_something(): left.append(1)
 
 @pytest.mark.processes
-def test_finds_it(): assert not left
+def test_is_spoiled_by_the_one_before(): assert not left
 """,
-    "not cleaned up": """
+}
+NOT_SOUND = {
+    "in_a_mess": """
 @pytest.fixture
 def broken():
     yield
     assert False
 
 @pytest.mark.processes
-def test_in_a_mess(broken): pass
+def test_is_not_cleaned_up(broken): pass
 """,
-    "beside one that fails then": """
+    "in_turn": """
 @pytest.mark.processes
-def test_first(): assert is_known()
+def test_fails_first():
+    assert is_known()
 
 @pytest.mark.processes
-def test_second(): assert not pathlib.Path("second").exists() and not pathlib.Path("second").touch()
+def test_fails_then():
+    assert not pathlib.Path("then").exists()
+    pathlib.Path("then").touch()
 """,
 }
-KNOWN = """
-import os, pathlib, pytest
-
-def is_known():
-    seen = pathlib.Path("seen")
-    return seen.exists() or seen.touch()
-"""
 SETTINGS = """
 [pytest]
 testpaths = tests
@@ -174,14 +180,26 @@ def test_a_suite_that_cannot_be_read_is_not_tried_again(suite: Path) -> None:
     assert "mend it" not in told
 
 
-@pytest.mark.parametrize("how", NOT_MENDED)
-def test_what_does_not_pass_among_the_tests_of_its_file_fails_the_suite(
-    suite: Path, how: str
-) -> None:
-    (suite / "tests" / "else" / "test_odd.py").write_text(KNOWN + NOT_MENDED[how])
+def written(suite: Path, tests: Mapping[str, str]) -> None:
+    for name, body in tests.items():
+        (suite / "tests" / "else" / f"test_{name}.py").write_text(KNOWN + body)
+
+
+def test_what_does_not_pass_among_the_tests_of_its_file_has_failed_twice(suite: Path) -> None:
+    written(suite, NOT_MENDED)
     status, told = said(suite)
     assert status == 1, told
-    assert told.splitlines()[-1].endswith(("failed twice", "failed at the second try"))
+    assert told.count("failed twice") == len(NOT_MENDED), told
+    assert "mend it" not in told
+
+
+def test_what_else_fails_in_these_files_fails_the_suite(suite: Path) -> None:
+    written(suite, NOT_SOUND)
+    status, told = said(suite)
+    assert status == 1, told
+    assert "test_is_not_cleaned_up failed twice" in told
+    assert "test_fails_first failed, then passed alone" in told
+    assert "test_fails_then failed at the second try" in told
 
 
 def test_a_pytest_that_ends_without_a_word_is_not_tried_again(suite: Path) -> None:
