@@ -22,6 +22,7 @@ from typing import Any
 from uuid import uuid4
 
 from foldline.environment import ROOT
+from foldline.jobs.states import TERMINAL
 from tests.postgres_server import PostgresServer
 from tests.redis_server import RedisServer, free_port
 from tests.worker_process import PATIENCE_S, PLUGINS, link_plain_runtime, wait_until
@@ -179,6 +180,15 @@ class House:
     def let_go(self, job_id: str) -> None:
         self.gates[job_id].touch()
 
+    @contextmanager
+    def busy(self) -> Iterator[None]:
+        """The worker is at another job until the end of the block."""
+        job_id = self.held()
+        try:
+            yield
+        finally:
+            self.let_go(job_id)
+
     def get(self, path: str) -> Answer:
         return self._ask("GET", path)
 
@@ -231,8 +241,18 @@ class House:
         return state, attempt, error["code"] if error else ""
 
     def until(self, job_id: str, *states: str) -> tuple[str, int, str]:
-        wait_until(lambda: self.job(job_id)[0] in states, what=f"{states}")
-        return self.job(job_id)
+        """The job as it is in one of the states. One that has ended in another is not waited
+        for."""
+        job = self.job(job_id)
+
+        def reached() -> bool:
+            nonlocal job
+            job = self.job(job_id)
+            return job[0] in {*states, *TERMINAL}
+
+        wait_until(reached, what=f"{states}")
+        assert job[0] in states, f"{job}, not {states}"
+        return job
 
     def attempts(self) -> int:
         return self.count("jobs_attempt")

@@ -18,6 +18,7 @@ from django.db import connection
 
 from foldline.environment import ROOT
 from foldline.jobs.models import Job
+from foldline.jobs.states import TERMINAL
 
 PLUGINS = ROOT / "tests" / "plugins"
 PATIENCE_S = 120.0
@@ -111,19 +112,29 @@ def running_worker(model: str, *, log: Path, **environment: str) -> Iterator[Wor
 
 
 def until(job: Job, *states: str, within_s: float = PATIENCE_S) -> Job:
-    """Wait until the job is in one of the states; the job as it is then."""
+    """Wait until the job is in one of the states; the job as it is then. One that has ended in
+    another is not waited for."""
 
     def reached() -> bool:
         job.refresh_from_db()
-        return job.state in states
+        return job.state in {*states, *TERMINAL}
 
     wait_until(reached, within_s=within_s, what=f"{job.state} {job.error} -> {states}")
+    assert job.state in states, f"{job.state} {job.error}, not {states}"
     return job
 
 
 def error_code(job: Job) -> str:
     assert job.error is not None
     return str(job.error["code"])
+
+
+def has_ended(process: psutil.Process) -> bool:
+    """Also one that nobody has collected yet."""
+    try:
+        return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
 
 
 def processes_of(worker: WorkerProcess) -> list[psutil.Process]:

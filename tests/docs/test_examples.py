@@ -17,7 +17,7 @@ from foldline.environment import ROOT
 from tests.house import House, built
 from tests.redis_server import running_redis
 
-pytestmark = [pytest.mark.processes, pytest.mark.weights, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.processes, pytest.mark.weights]
 
 README = "README.md"
 PAGES = (

@@ -48,7 +48,7 @@ def test_a_worker_takes_no_more_jobs_ends_the_one_it_has_and_may_be_given_back(
         assert until(left, "queued").attempt == 0
         assert consumers.resume(pod)
         until(left, "succeeded")
-        running = until(sleep(revision, tenant, 30.0), "running")
+        running = until(sleep(revision, tenant, 250.0), "running")
         assert not consumers.stop(pod)
         assert Quiescing().resume(pod), "another scaler leads in between"
         clock[0] += ASK_AGAIN_S

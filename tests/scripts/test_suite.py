@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from foldline.environment import ROOT
+from tests.worker_process import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.processes
 
@@ -45,6 +49,58 @@ import pytest
 @pytest.mark.parametrize("case", range({cases}))
 def test_broken(case): assert False
 """
+KNOWN = """
+import os, pathlib, pytest
+
+def is_known():
+    seen = pathlib.Path("seen by " + __name__)
+    return seen.exists() or seen.touch()
+"""
+# What a try of its own would pass, or would leave out.
+NOT_MENDED = {
+    "absent": """
+@pytest.mark.processes
+def test_skipped_the_second_time():
+    if is_known():
+        pytest.skip()
+    assert False
+""",
+    "renamed": """
+@pytest.mark.processes
+@pytest.mark.parametrize("name", [os.getpid()])
+def test_of_another_name_each_time(name): assert is_known()
+""",
+    "spoiled": """
+left = []
+
+@pytest.mark.processes
+def test_leaves_something(): left.append(1)
+
+@pytest.mark.processes
+def test_is_spoiled_by_the_one_before(): assert not left
+""",
+}
+NOT_SOUND = {
+    "in_a_mess": """
+@pytest.fixture
+def broken():
+    yield
+    assert False
+
+@pytest.mark.processes
+def test_is_not_cleaned_up(broken): pass
+""",
+    "in_turn": """
+@pytest.mark.processes
+def test_fails_first():
+    assert is_known()
+
+@pytest.mark.processes
+def test_fails_then():
+    assert not pathlib.Path("then").exists()
+    pathlib.Path("then").touch()
+""",
+}
 SETTINGS = """
 [pytest]
 testpaths = tests
@@ -72,9 +128,15 @@ def suite(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def said(suite: Path, *options: str) -> tuple[int, str]:
-    command = ["scripts/test", *options]
-    done = subprocess.run(command, cwd=suite, capture_output=True, text=True, check=False)
+def said(suite: Path, *options: str, **environment: str) -> tuple[int, str]:
+    done = subprocess.run(
+        ["scripts/test", *options],
+        cwd=suite,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     return done.returncode, done.stdout
 
 
@@ -115,4 +177,72 @@ def test_a_suite_that_cannot_be_read_is_not_tried_again(suite: Path) -> None:
     (suite / "tests" / "tasks" / "test_unsteady.py").write_text(FAILS_ONCE)
     status, told = said(suite)
     assert status != 0, told
+    assert "mend it" not in told
+
+
+def written(suite: Path, tests: Mapping[str, str]) -> None:
+    for name, body in tests.items():
+        (suite / "tests" / "else" / f"test_{name}.py").write_text(KNOWN + body)
+
+
+def test_what_does_not_pass_among_the_tests_of_its_file_has_failed_twice(suite: Path) -> None:
+    written(suite, NOT_MENDED)
+    status, told = said(suite)
+    assert status == 1, told
+    assert told.count("failed twice") == len(NOT_MENDED), told
+    assert "mend it" not in told
+
+
+def test_what_else_fails_in_these_files_fails_the_suite(suite: Path) -> None:
+    written(suite, NOT_SOUND)
+    status, told = said(suite)
+    assert status == 1, told
+    assert "test_is_not_cleaned_up failed twice" in told
+    assert "test_fails_first failed, then passed alone" in told
+    assert "test_fails_then failed at the second try" in told
+
+
+def test_a_pytest_that_ends_without_a_word_is_not_tried_again(suite: Path) -> None:
+    ends = "import os, pytest\n\n@pytest.mark.processes\ndef test_ends(): os._exit(1)\n"
+    (suite / "tests" / "else" / "test_ends.py").write_text(ends)
+    (suite / "tests" / "tasks" / "test_unsteady.py").write_text(FAILS_ONCE)
+    status, told = said(suite)
+    assert status == 1, told
+    assert "mend it" not in told
+
+
+def test_without_postgresql_the_suite_fails_at_once(suite: Path) -> None:
+    (suite / "scripts" / "with-postgres").write_text("#!/bin/sh\nexit 1\n")
+    (suite / "tests" / "tasks" / "test_unsteady.py").write_text(FAILS_ONCE)
+    status, told = said(suite)
+    assert status == 1, told
+    assert "mend it" not in told
+
+
+def test_a_run_goes_on_after_a_failure_whatever_the_environment_says(suite: Path) -> None:
+    (suite / "tests" / "else" / "test_a_unsteady.py").write_text(FAILS_ONCE)
+    (suite / "tests" / "else" / "test_broken.py").write_text(FAILS.format(cases=1))
+    status, told = said(suite, PYTEST_ADDOPTS="-x")
+    assert status == 1, told
+    assert "test_broken" in told
+
+
+def test_what_chaos_finds_once_is_found(suite: Path) -> None:
+    found = FAILS_ONCE.replace("mark.processes", "mark.chaos")
+    (suite / "tests" / "else" / "test_found.py").write_text(found)
+    status, told = said(suite, "--long")
+    assert status == 1, told
+    assert "mend it" not in told
+
+
+def test_an_interrupted_run_fails_and_nothing_is_tried_again(suite: Path) -> None:
+    sleeps = "\n@pytest.mark.processes\ndef test_sleeps():\n    import time; time.sleep(600)\n"
+    (suite / "tests" / "else" / "test_unsteady.py").write_text(FAILS_ONCE + sleeps)
+    with subprocess.Popen(
+        ["scripts/test"], cwd=suite, stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as running:
+        wait_until((suite / "seen").exists)
+        os.killpg(running.pid, signal.SIGINT)  # a terminal's Ctrl-C reaches the whole group
+        told, _ = running.communicate(timeout=PATIENCE_S)
+    assert running.returncode == 130, told
     assert "mend it" not in told

@@ -23,6 +23,7 @@ from tests.worker_process import WorkerProcess, running_worker, until, wait_unti
 Submit = Callable[..., Job]
 
 
+@pytest.mark.timeout(60)  # one that does not leave goes on for ever
 class TestLeaver:
     @pytest.fixture(autouse=True)
     def _celery(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,7 +119,7 @@ class TestProcess:
     def test_another_worker_took_it(
         self, submit_job: Submit, once: WorkerProcess, tmp_path: Path
     ) -> None:
-        job = submit_job("sleepy", {"seconds": 30})
+        job = submit_job("sleepy", {"seconds": 250})
         with running_worker("sleepy", log=tmp_path / "other.log"):
             until(job, "running")
             once.start()

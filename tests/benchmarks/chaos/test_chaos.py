@@ -13,7 +13,7 @@ import pytest
 from foldline.environment import ROOT
 from tests.postgres_server import programs
 
-pytestmark = [pytest.mark.chaos, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.chaos
 
 SHORT = {"FOLDLINE_LEASE_S": "3", "FOLDLINE_HEARTBEAT_S": "0.5", "FOLDLINE_SWEEP_S": "0.5"}
 

@@ -215,10 +215,10 @@ def test_it_waits_for_nobody_who_holds_the_quota(
         with transaction.atomic():
             Quota.objects.select_for_update().get(tenant=tenant)
             held.set()
-            return asked.wait(15)
+            return asked.wait(60)
 
     def ask() -> dict[str, Any]:
-        held.wait(30)
+        assert held.wait(60)
         told = estimate(inputs={"sequence": "OTHER"})
         asked.set()
         return told

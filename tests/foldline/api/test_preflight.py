@@ -25,7 +25,7 @@ from foldline.jobs.models import Job
 from foldline.jobs.services import claim
 from foldline.tenants.models import Tenant
 from tests.at_once import at_once
-from tests.worker_process import wait_until
+from tests.worker_process import has_ended, wait_until
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("unsent")]
 MakeLive = Callable[..., Revision]
@@ -131,13 +131,6 @@ def pids() -> list[int]:
     """Of the helpers that run now."""
     mine = psutil.Process().children(recursive=True)
     return [each.pid for each in mine if not has_ended(each)]
-
-
-def has_ended(process: psutil.Process) -> bool:
-    try:
-        return process.status() == psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return True
 
 
 def test_inputs_are_tidied_up_and_it_is_said(plugin: Any, call: Call, api: Client) -> None:
@@ -319,7 +312,7 @@ def test_after_three_failures_it_rests(plugin: Any, call: Call, settings: Settin
     began = time.monotonic()
     for text in "defg":
         assert codes(call(text)) == ["preflight_skipped"]
-    assert time.monotonic() - began < LONG_S / 2
+        assert time.monotonic() - began < LONG_S / 2
     assert pids() == []
 
 

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -115,16 +114,6 @@ def house(tmp_path_factory: pytest.TempPathFactory, redis: RedisServer) -> Itera
         house.start("forecaster", "manage.py", "forecaster")
         house.start_worker()
         yield house
-
-
-@contextmanager
-def busy(house: House) -> Iterator[None]:
-    """The worker is at another job until the end of the block."""
-    job_id = house.held()
-    try:
-        yield
-    finally:
-        house.let_go(job_id)
 
 
 class Shell:

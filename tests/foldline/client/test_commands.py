@@ -12,7 +12,7 @@ from uuid import uuid4
 
 import pytest
 
-from tests.foldline.client.conftest import Shell, busy
+from tests.foldline.client.conftest import Shell
 from tests.house import House
 from tests.redis_server import free_port
 from tests.worker_process import wait_until
@@ -167,7 +167,7 @@ def test_who_waits_too_short_is_9_and_goes_on_with_the_same_job(
     foldline: Shell, house: House
 ) -> None:
     arguments = ("run", "sleepy", "-i", ask(foldline), "--json")
-    with busy(house):
+    with house.busy():
         before = house.count("jobs_job")
         early = foldline(*arguments, "--timeout", "0.5")
     assert early.returncode == 9
@@ -178,7 +178,7 @@ def test_who_waits_too_short_is_9_and_goes_on_with_the_same_job(
 
 def test_a_killed_run_is_taken_up_by_the_same_command(foldline: Shell, house: House) -> None:
     arguments = ("run", "sleepy", "-i", ask(foldline), "--json")
-    with busy(house):
+    with house.busy():
         before = house.count("jobs_job")
         running = foldline.start(*arguments)
         wait_until(lambda: house.count("jobs_job") == before + 1)
@@ -198,7 +198,7 @@ def test_a_run_after_the_end_of_the_first_is_a_new_one(foldline: Shell) -> None:
 
 def test_fresh_makes_a_new_job_whatever_is_open(foldline: Shell, house: House) -> None:
     arguments = ("run", "sleepy", "-i", ask(foldline), "--json")
-    with busy(house):
+    with house.busy():
         assert foldline(*arguments, "--timeout", "0.2").returncode == 9
     again = foldline(*arguments, "--fresh")
     assert again.returncode == 0
@@ -207,7 +207,7 @@ def test_fresh_makes_a_new_job_whatever_is_open(foldline: Shell, house: House) -
 
 def test_another_call_is_another_run(foldline: Shell, house: House) -> None:
     file = ask(foldline)
-    with busy(house):
+    with house.busy():
         assert foldline("run", "sleepy", "-i", file, "--timeout", "0.1").returncode == 9
     other = foldline("run", "sleepy", "-i", file, "--seed", "1")
     assert other.returncode == 0
@@ -216,7 +216,7 @@ def test_another_call_is_another_run(foldline: Shell, house: House) -> None:
 
 def test_a_broken_state_file_is_a_new_run(foldline: Shell, house: House) -> None:
     arguments = ("run", "sleepy", "-i", ask(foldline))
-    with busy(house):
+    with house.busy():
         assert foldline(*arguments, "--timeout", "0.1").returncode == 9
     (kept,) = (foldline.folder / "state" / "foldline" / "runs").iterdir()
     kept.write_text("{half")
@@ -229,7 +229,7 @@ def test_a_broken_state_file_is_a_new_run(foldline: Shell, house: House) -> None
 def test_ctrl_c_leaves_the_job_running_and_says_how_to_take_it_up(
     foldline: Shell, house: House
 ) -> None:
-    with busy(house):
+    with house.busy():
         running = foldline.start("run", "sleepy", "-i", ask(foldline))
         assert running.stderr is not None
         job_id = running.stderr.readline().split()[1]

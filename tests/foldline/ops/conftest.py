@@ -18,6 +18,7 @@ import psutil
 import pytest
 
 from tests.redis_server import free_port
+from tests.worker_process import has_ended
 
 ROOT = Path(__file__).resolve().parents[3]
 PATIENCE_S = 120.0
@@ -35,14 +36,6 @@ def wait_until(
 
 def get(url: str, **request: Any) -> httpx.Response:
     return httpx.get(url, timeout=PATIENCE_S, **request)
-
-
-def is_alive(process: psutil.Process) -> bool:
-    """Whether it still does anything: one that nobody has collected yet does not."""
-    try:
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
 
 
 @dataclass(kw_only=True)
@@ -83,7 +76,7 @@ class Command:
         return status
 
     def survivors(self) -> list[psutil.Process]:
-        return [process for process in self.family if is_alive(process)]
+        return [process for process in self.family if not has_ended(process)]
 
     def until_alone(self) -> None:
         """Until none of its family is left: who was killed takes a moment to go."""

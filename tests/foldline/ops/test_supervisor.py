@@ -16,7 +16,8 @@ import pytest
 
 from foldline.ops.programs import LEASH, Program
 from foldline.ops.supervisor import QUICK_DEATHS, Supervisor, SupervisorError
-from tests.foldline.ops.conftest import is_alive, wait_until
+from tests.foldline.ops.conftest import wait_until
+from tests.worker_process import has_ended
 
 FOR_EVER = "import time; print('here', flush=True); time.sleep(600)"
 DEAF = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {FOR_EVER}"
@@ -148,7 +149,7 @@ def test_children_that_a_dead_program_leaves_are_ended(supervisor: Supervisor, t
     supervisor.start(program("parent", WITH_CHILD, ready=lambda _pid: told.wrote("parent")))
     child = psutil.Process(int(told.wrote("parent")[0]))
     os.kill(pid_of(supervisor, "parent"), signal.SIGKILL)
-    beat_until(supervisor, lambda: not is_alive(child))
+    beat_until(supervisor, lambda: has_ended(child))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the parent-death signal is Linux's")
@@ -164,4 +165,4 @@ def test_nothing_outlives_a_killed_parent(tmp_path: Path) -> None:
         wait_until(lambda: note.exists() and note.read_text())
         leashed = psutil.Process(int(note.read_text()))
         process.kill()
-    wait_until(lambda: not is_alive(leashed))
+    wait_until(lambda: has_ended(leashed))

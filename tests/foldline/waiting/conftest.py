@@ -109,7 +109,8 @@ class Reader:
 
     def until(self, name: str, *, times: int = 1) -> None:
         """Wait until so many events of this name have come."""
-        wait_until(lambda: len(self.of(name)) >= times, what=self.text)
+        wait_until(lambda: len(self.of(name)) >= times or self.ended.is_set(), what=name)
+        assert len(self.of(name)) >= times, self.text
 
     def until_ended(self) -> None:
         assert self.ended.wait(PATIENCE_S), self.text

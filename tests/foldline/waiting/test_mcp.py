@@ -295,9 +295,8 @@ def test_without_the_extension_a_short_call_is_answered_with_its_result(house: H
 def test_without_the_extension_a_long_call_names_its_job_and_how_to_wait(house: House) -> None:
     async def call() -> None:
         async with connected(house) as client:
-            other = house.held()
-            result = await client.call_tool("sleepy", nap(_call={"wait_s": 0}))
-            house.let_go(other)
+            with house.busy():
+                result = await client.call_tool("sleepy", nap(_call={"wait_s": 0}))
             told = structured(result)
             assert not result.is_error
             assert told["state"] == "queued"

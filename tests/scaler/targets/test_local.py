@@ -24,7 +24,7 @@ from scaler.targets.base import GpuRequest, Revision, Seen, Wanted
 from scaler.targets.local import MEMORY_PART, LocalTarget
 from tests.redis_server import RedisServer
 from tests.scaler.conftest import sleep
-from tests.worker_process import PLUGINS, environment, until, wait_until
+from tests.worker_process import PLUGINS, environment, has_ended, until, wait_until
 
 MakeTarget = Callable[..., LocalTarget]
 
@@ -189,13 +189,6 @@ def test_workers_do_not_outlive_a_scaler_that_is_killed(tmp_path: Path) -> None:
         scaler.kill()
         scaler.wait()
     wait_until(lambda: has_ended(worker))
-
-
-def has_ended(process: psutil.Process) -> bool:
-    try:
-        return process.status() == psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return True
 
 
 @pytest.mark.processes
