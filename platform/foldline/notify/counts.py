@@ -25,9 +25,9 @@ class Undelivered:
 
 
 def count_try(outcome: Outcome) -> None:
-    result = _result(outcome)
-    if not TryCount.objects.filter(result=result).update(tries=F("tries") + 1):
-        TryCount.objects.create(result=result, tries=1)
+    # Another notifier may count the first one of its kind at this moment.
+    count, _ = TryCount.objects.get_or_create(result=_result(outcome), defaults={"tries": 0})
+    TryCount.objects.filter(pk=count.pk).update(tries=F("tries") + 1)
 
 
 def _result(outcome: Outcome) -> TryCount.Result:

@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
 import pytest
-from django.db import OperationalError, connection
+from django.db import OperationalError, connection, transaction
 from django.test import Client
 from prometheus_client.parser import text_string_to_metric_families
 
 from foldline.clock import database_now
 from foldline.jobs.models import Outbox
 from foldline.notify import endpoints
+from foldline.notify.counts import count_try, tries
 from foldline.notify.models import Delivery, WebhookEndpoint
 from foldline.notify.schedule import Outcome
 from foldline.notify.settling import settle
 from foldline.notify.spreading import spread
 from foldline.tenants.models import Tenant
+from tests.at_once import at_once
+from tests.foldline.jobs.test_sharing_races import who_wait_for_a_lock
 from tests.foldline.notify.conftest import Beating, Receiver, Register
 from tests.redis_server import free_port
+from tests.worker_process import wait_until
 
 pytestmark = pytest.mark.django_db
 
@@ -68,8 +73,30 @@ def test_tries_are_counted_by_what_came_of_them(
     end_job()
     end_job()
     beating.until_told()
-    tries = {result: n for (name, result), n in told(client).items() if name == "tries_total"}
-    assert tries == {"taken": 2, "refused": 2, "unanswered": 2}
+    counted = {result: n for (name, result), n in told(client).items() if name == "tries_total"}
+    assert counted == {"taken": 2, "refused": 2, "unanswered": 2}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_that_count_the_first_try_of_its_kind_at_once_count_both() -> None:
+    """One notifier writes down what it sent, while the one after it does so already."""
+    if connection.vendor != "postgresql":
+        pytest.skip("SQLite lets one writer in at a time")
+    counted = threading.Event()
+
+    def first() -> None:
+        with transaction.atomic():
+            count_try(Outcome(status=200))
+            counted.set()
+            wait_until(who_wait_for_a_lock, what="the other one waits")
+
+    def second() -> None:
+        assert counted.wait(60)
+        with transaction.atomic():
+            count_try(Outcome(status=200))
+
+    assert at_once([first, second]) == [None, None]
+    assert tries()["taken"] == 2
 
 
 def test_what_has_gone_from_the_log_stays_counted(
