@@ -20,6 +20,7 @@ from foldline.fleet.policies import Wish
 from foldline.fleet.weights_ahead import wrong_weights
 from foldline.jobs import demand, pauses, tickets
 from foldline.jobs.demand import Served
+from foldline.jobs.faults import note
 from foldline.jobs.line import Startable
 from foldline.jobs.tickets import BrokerUnavailable
 from scaler.brain import views
@@ -186,7 +187,14 @@ def _line(served: Served, *, seen: Seen, now: datetime) -> Startable | Unread:
         return demand.wanted_of(served, now=now)
     except DatabaseError as error:
         log.warning("jobs not counted", extra={"model": served.name, "reason": str(error)})
-        return Unread(why=f"its jobs could not be counted ({type(error).__name__})")
+        return _uncounted(error)
+    except Exception as error:  # of its own rows: the others are decided about all the same
+        note("scale: line", error, of=served.name)
+        return _uncounted(error)
+
+
+def _uncounted(error: Exception) -> Unread:
+    return Unread(why=f"its jobs could not be counted ({type(error).__name__})")
 
 
 def _demand(served: Served, line: Startable | Unread, facts: Facts) -> Demand | Unread:

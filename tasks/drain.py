@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable
 
 from celery.worker import state
-from django.db import DatabaseError, connection
+from django.db import connection
 
 log = logging.getLogger(__name__)
 
@@ -85,8 +85,8 @@ class Leaver(threading.Thread):
         """True also while nobody can tell."""
         try:
             return self._wanted()
-        except DatabaseError as error:
-            log.warning("whether it is wanted is not known", extra={"reason": str(error)})
+        except Exception as error:  # a thread that ended would leave a worker that never leaves
+            log.warning("whether it is wanted is not known", extra={"reason": repr(error)})
             return True
         finally:
             connection.close()

@@ -16,7 +16,7 @@ from foldline.fleet.models import NodeWeights, ScalingDecision
 from foldline.fleet.policies import HISTORY, history, latest_decisions, wish
 from foldline.jobs import demand, pauses, services
 from foldline.jobs.leading import Leader
-from foldline.jobs.models import Fault, Job
+from foldline.jobs.models import Fault, Job, QueueState
 from scaler import loop as rounds
 from scaler.brain.demand import Habit
 from scaler.loop import PREPARE_S, Loop
@@ -411,6 +411,25 @@ def test_a_minimum_holds_nobody_in_the_lane_bulk(
     wish(toy.model_id, min_workers=1)
     scaler.round()
     assert target.last()["toy@r1"].workers == 0
+
+
+def test_a_model_whose_line_cannot_be_read_is_held_and_keeps_no_other_from_its_workers(
+    scaler: Loop,
+    target: Notebook,
+    toy: Revision,
+    make_job: MakeJob,
+    live_revision: Callable[..., Revision],
+) -> None:
+    """Its breaker is of no shape that this release knows."""
+    other = live_revision(name="other")
+    make_job(), make_job(other)
+    broken = {"breaker": {"of": "another release"}}
+    QueueState.objects.update_or_create(model_id=toy.model_id, defaults=broken)
+    scaler.round()
+    assert target.last()["toy@r1"].hold
+    assert "could not be counted" in decision_of(toy).reason
+    assert target.last()["other@r1"].workers == 1
+    assert list(Fault.objects.values_list("part", flat=True)) == ["scale: line"]
 
 
 class Turns(threading.Event):

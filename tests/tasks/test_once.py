@@ -48,13 +48,14 @@ class TestLeaver:
         Leaver(busy=lambda: busy.pop(0), wanted=lambda: bool(busy)).run()
         assert busy == []
 
-    def test_while_the_database_is_away_it_stays(self) -> None:
+    @pytest.mark.parametrize("error", [OperationalError("gone"), KeyError("a bug")])
+    def test_while_nobody_can_tell_it_stays_and_asks_on(self, error: Exception) -> None:
         tries: list[bool] = []
 
         def wanted() -> bool:
             tries.append(draining())
             if len(tries) < 3:
-                raise OperationalError("gone")
+                raise error
             return False
 
         Leaver(busy=lambda: False, wanted=wanted).run()

@@ -10,7 +10,13 @@ import logging
 from collections.abc import Callable
 from typing import TypeVar
 
-from django.db import DatabaseError, InterfaceError, OperationalError, transaction
+from django.db import (
+    DatabaseError,
+    InterfaceError,
+    InternalError,
+    OperationalError,
+    transaction,
+)
 from django.db.models import F
 
 from foldline.clock import database_now
@@ -21,9 +27,9 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-DATABASE_AWAY = (OperationalError, InterfaceError)
-"""The whole round's: without a database no part of it can be done. Other errors of the database
-are of a row."""
+DATABASE_AWAY = (OperationalError, InterfaceError, InternalError)
+"""The whole round's: without a database no part of it can be done, nor with one that only reads, as
+PostgreSQL does on a standby (an InternalError). Other errors of the database are of a row."""
 TELL_AGAIN_S = 60.0
 _told: Fresh[tuple[str, str], bool] = Fresh(keep_s=TELL_AGAIN_S)
 
@@ -50,7 +56,9 @@ def note(part: str, error: Exception, *, of: object = "") -> None:
         return True
 
     _told.get((part, str(of)), tell)
-    words = f"{type(error).__name__}: {error}{f' ({of})' if of else ''}".replace("\0", "")
+    words = f"{type(error).__name__}: {error}{f' ({of})' if of else ''}"
+    # Neither half a character nor NUL is text to a database.
+    words = words.encode(errors="backslashreplace").decode().replace("\0", "")
     try:
         _count(part, words)
     except DatabaseError as away:

@@ -135,9 +135,14 @@ def test_a_walk_keeps_what_new_jobs_were_told_and_learns_when_they_start(
     assert Calibration.objects.get().jobs == 2
 
 
+@pytest.mark.parametrize("odd_factor", [lambda: 1 / 0, lambda: None], ids=["a bug", "no number"])
 def test_a_sample_that_cannot_be_learned_from_keeps_no_other_from_it(
-    revision: Revision, make_job: MakeJob, monkeypatch: pytest.MonkeyPatch
+    revision: Revision,
+    make_job: MakeJob,
+    monkeypatch: pytest.MonkeyPatch,
+    odd_factor: Callable[[], float],
 ) -> None:
+    """Nor the walk, whose transaction this is a part of."""
     odd, other = make_job(), make_job()
     keep_told([told(revision, each, p50=10.0, p90=20.0) for each in (odd, other)])
     for job_id in (odd, other):
@@ -146,7 +151,7 @@ def test_a_sample_that_cannot_be_learned_from_keeps_no_other_from_it(
 
     def fails_once(factor: float, *, missed: bool) -> float:
         tries.append(missed)
-        return calibrate(factor, missed=missed) if len(tries) > 1 else 1 / 0
+        return calibrate(factor, missed=missed) if len(tries) > 1 else odd_factor()
 
     monkeypatch.setattr(calibration, "calibrate", fails_once)
     learn(now=database_now())

@@ -149,3 +149,17 @@ def test_a_slow_walk_is_made_less_often_but_before_the_forecast_is_old() -> None
     assert pause_after(0.1) == WALK_S
     assert pause_after(0.5) == pytest.approx(5)
     assert pause_after(100) < STALE_S
+
+
+def test_a_walker_that_failed_half_way_is_not_asked_again(
+    revision: Revision, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forecaster = Forecaster()
+    forecaster.walk()
+    before = forecaster._walker
+    with monkeypatch.context() as broken:
+        broken.setattr(Walker, "walk", lambda _: 1 // 0)
+        with pytest.raises(ZeroDivisionError):
+            forecaster.walk()
+    forecaster.walk()
+    assert forecaster._walker is not before

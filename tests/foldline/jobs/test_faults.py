@@ -10,7 +10,7 @@ from pathlib import Path
 from uuid import UUID
 
 import pytest
-from django.db import DataError, InterfaceError, OperationalError
+from django.db import DataError, InterfaceError, InternalError, OperationalError, connection
 from django.test import Client
 from pytest_django.fixtures import Settings
 
@@ -50,7 +50,11 @@ class TestContained:
         assert counted() == {}
 
     @pytest.mark.parametrize(
-        "error", [KeyError("x"), OSError("no space left"), DataError("too long"), ValueError("\0")]
+        "error",
+        [
+            *(KeyError("x"), OSError("no space left"), DataError("too long")),
+            *(ValueError("\0"), ValueError("\ud800")),  # what a database takes as no text
+        ],
     )
     def test_a_fault_is_counted_with_the_last_words(self, error: Exception) -> None:
         for _ in range(3):
@@ -69,7 +73,9 @@ class TestContained:
         assert [vars(each)["of"] for each in told] == ["one", "two"]
         assert all(each.exc_info for each in told)
 
-    @pytest.mark.parametrize("error", [OperationalError("gone"), InterfaceError("closed")])
+    @pytest.mark.parametrize(
+        "error", [OperationalError("gone"), InterfaceError("closed"), InternalError("read-only")]
+    )
     def test_a_database_that_is_away_is_for_the_whole_round_to_notice(
         self, error: Exception
     ) -> None:
@@ -159,6 +165,18 @@ class TestSweeping:
         assert Sweeper().sweep().published == 1
         assert counted() == {"sweep: retention": 1}
 
+    @pytest.mark.parametrize(
+        ("step", "part"),
+        [("bury_silent_workers", "sweep: workers"), ("discard_ended", "sweep: checkpoints")],
+    )
+    def test_clearing_away_that_fails_keeps_nobody_from_a_ticket(
+        self, make_job: MakeJob, monkeypatch: pytest.MonkeyPatch, step: str, part: str
+    ) -> None:
+        make_job()
+        monkeypatch.setattr(f"foldline.jobs.sweeper.{step}", fails(KeyError("a bug")))
+        assert Sweeper().sweep().published == 1
+        assert counted() == {part: 1}
+
     def test_a_redis_that_does_not_say_which_it_is_ends_no_sweeper(
         self, make_job: MakeJob, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -176,3 +194,23 @@ class TestSweeping:
         monkeypatch.setattr("foldline.jobs.sweeper.expire_due", fails(KeyError("a bug")))
         Sweeper().run(Rounds(1))
         assert counted() == {"sweep": 1}
+
+    @pytest.mark.django_db(transaction=True)
+    def test_a_database_that_only_reads_is_no_contact_that_leases_are_judged_by(
+        self, make_job: MakeJob, revision: Revision, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A standby, while another server takes over: no worker can prolong its lease there."""
+        if connection.vendor != "postgresql":
+            pytest.skip("SQLite says so with an OperationalError")
+        monkeypatch.setattr("foldline.jobs.sweeper.connection.close", lambda: None)
+        sweeper = Sweeper()
+        sweeper.sweep()
+        assert sweeper._contact_since is not None
+        with connection.cursor() as cursor:
+            cursor.execute("set default_transaction_read_only = on")
+            try:
+                sweeper.run(Rounds(1))
+            finally:
+                cursor.execute("set default_transaction_read_only = off")
+        assert sweeper._contact_since is None
+        assert counted() == {}

@@ -64,6 +64,8 @@ def about_to_be_cancelled(job_id: UUID) -> Iterator[None]:
 def who_wait_for_a_lock() -> int:
     """The number of sessions."""
     with connection.cursor() as cursor:
+        # Else who connects later is not seen until this transaction ends.
+        cursor.execute("select pg_stat_clear_snapshot()")
         cursor.execute(
             "select count(*) from pg_stat_activity"
             " where datname = current_database() and wait_event_type = 'Lock'"

@@ -58,6 +58,17 @@ def test_it_is_put_off_and_told_when_it_can_be(odd: UUID) -> None:
     assert Delivery.objects.get().job_id == odd
 
 
+def test_an_outbox_that_cannot_be_read_keeps_no_message_from_being_sent(
+    endpoint: WebhookEndpoint, receiver: Receiver, end_job: EndJob, beating: Beating,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    end_job()
+    spread()
+    monkeypatch.setattr("foldline.notify.notifier.spread", lambda: 1 // 0)
+    beating.until(lambda: Delivery.objects.filter(state="delivered").exists())
+    assert counted()["notify: outbox"]
+
+
 def test_a_message_whose_outcome_cannot_be_written_is_not_sent_again_and_again(
     endpoint: WebhookEndpoint, receiver: Receiver, end_job: EndJob, beating: Beating
 ) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable
 from uuid import UUID
 
 import pytest
-from django.db import IntegrityError, OperationalError, connection
+from django.db import IntegrityError, OperationalError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 from pytest_django import Settings
 
@@ -18,7 +19,10 @@ from foldline.notify import endpoints, messages
 from foldline.notify.models import Delivery
 from foldline.notify.spreading import spread
 from foldline.tenants.models import Tenant
+from tests.at_once import at_once
+from tests.foldline.jobs.test_sharing_races import who_wait_for_a_lock
 from tests.foldline.notify.conftest import Register
+from tests.worker_process import wait_until
 
 pytestmark = pytest.mark.django_db
 
@@ -40,6 +44,29 @@ def test_one_that_hears_of_all_jobs_and_one_that_is_named(
     assert heard() == {(A, first), (A, second), (B, second)}
     assert not Outbox.objects.exists()
     assert spread() == 0
+
+
+@pytest.mark.django_db(transaction=True)
+def test_one_that_is_disabled_at_this_moment_gets_nothing(
+    register: Register, end_job: EndJob
+) -> None:
+    if connection.vendor != "postgresql":
+        pytest.skip("SQLite lets one writer in at a time")
+    endpoint, disabled = register(A), threading.Event()
+    end_job()
+
+    def disable() -> None:
+        with transaction.atomic():
+            endpoints.disable(endpoint.id, reason="broken")
+            disabled.set()
+            wait_until(who_wait_for_a_lock, within_s=60, what="the round waits")
+
+    def tell() -> int:
+        assert disabled.wait(60)
+        return spread()
+
+    assert at_once([disable, tell]) == [None, 1]
+    assert Delivery.objects.get().state == "dropped"
 
 
 def test_a_round_asks_for_endpoints_once_however_many_ends_it_tells(
