@@ -30,9 +30,9 @@ from benchmarks.traces import (
     WITHIN_BURST,
     Call,
     Trace,
-    _burst,
-    _bursts,
+    burst_calls,
     expected_s,
+    session_bursts,
 )
 from foldline.scheduling.estimate import remainder_s
 
@@ -173,12 +173,12 @@ class Redrawn(Replay):
 
     def _after_burst(self) -> tuple[Iterator[float], float]:
         """When others begin, in seconds from the beginning of one; and the first of them."""
-        further = _bursts(self._rng, math.inf)
+        further = session_bursts(self._rng, math.inf)
         next(further)
         return further, next(further)
 
     def _burst(self, further: Iterator[float], began_s: float) -> None:
-        for call in _burst(self._rng, self.now, lambda at_s: 1.0):
+        for call in burst_calls(self._rng, self.now, lambda at_s: 1.0):
             self._call(call)
         self._at(began_s + next(further), lambda: self._burst(further, began_s))
 

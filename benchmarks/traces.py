@@ -83,11 +83,12 @@ def _noon(at_s: float) -> float:
 
 def _calls(seed: int, days: float, slower: Callable[[float], float]) -> Iterator[Call]:
     rng = random.Random(seed)
-    calls = [call for at_s in _bursts(rng, days * DAY_S) for call in _burst(rng, at_s, slower)]
+    bursts = session_bursts(rng, days * DAY_S)
+    calls = [call for at_s in bursts for call in burst_calls(rng, at_s, slower)]
     yield from sorted(calls, key=lambda call: call.at_s)
 
 
-def _bursts(rng: random.Random, until_s: float) -> Iterator[float]:
+def session_bursts(rng: random.Random, until_s: float) -> Iterator[float]:
     """When bursts begin: close together in sessions, with heavy-tailed quiet between them."""
     at_s = 0.0
     while at_s < until_s:
@@ -99,7 +100,9 @@ def _bursts(rng: random.Random, until_s: float) -> Iterator[float]:
         at_s = ends_s + rng.lognormvariate(log_mean, QUIET_SPREAD)
 
 
-def _burst(rng: random.Random, at_s: float, slower: Callable[[float], float]) -> Iterator[Call]:
+def burst_calls(
+    rng: random.Random, at_s: float, slower: Callable[[float], float]
+) -> Iterator[Call]:
     tenant = rng.choice(list(TENANTS))
     _, least, most = rng.choices(BURSTS, weights=[share for share, _, _ in BURSTS])[0]
     count = round(math.exp(rng.uniform(math.log(least), math.log(most))))

@@ -144,9 +144,6 @@ class Loop:
         orders = sorted(plan.decisions, key=lambda each: turns.get(each.model, -1))
         return self._target.act([self._wanted(each, plan, look) for each in orders])
 
-    def _has_own_jobs(self, served: Served) -> bool:
-        return self._own_jobs and served.lane == "bulk"
-
     def _prepare(self, plan: Plan, look: Look) -> Report:
         """Have the weights of what is often called where its workers may come; how that went
         last."""
@@ -168,7 +165,7 @@ class Loop:
             return Wanted(revision=revision, hold=True)
         mine = {each.name for each in _workers(look) if each.model == decision.model}
         jobs: Sequence[str] = ()
-        if self._has_own_jobs(served):
+        if self._own_jobs and served.lane == "bulk":
             jobs = claimable_ids(served.revision_id, now=look.at, limit=decision.desired)
         # Whoever a card is kept for comes when that one is free: what is free of others may be
         # kept for somebody else.

@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.floor import COUNTS, Oracle, floor_of, least_off
 from benchmarks.replay import Job, Pool, Replay
-from benchmarks.traces import WORKERS, _burst, steady
+from benchmarks.traces import WORKERS, burst_calls, steady
 
 TRACE = steady(2, days=0.35)
 
@@ -61,7 +61,7 @@ def test_nothing_of_the_future_is_known(jobs: list[Job], oracle: Oracle) -> None
 
 def test_bursts_are_as_long_as_the_generators() -> None:
     rng = random.Random(3)
-    seen = Counter(len(list(_burst(rng, 0.0, lambda at_s: 1.0))) for _ in range(4000))
+    seen = Counter(len(list(burst_calls(rng, 0.0, lambda at_s: 1.0))) for _ in range(4000))
     assert sum(COUNTS.values()) == pytest.approx(1.0)
     for least, most in ((1, 1), (2, 2), (3, 4), (5, 12), (40, 160)):
         share = sum(seen[count] for count in range(least, most + 1)) / 4000

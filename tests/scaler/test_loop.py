@@ -23,6 +23,7 @@ from scaler.loop import PREPARE_S, Loop
 from scaler.sources import Sources
 from scaler.targets import base
 from scaler.targets.base import Problem, Report, Wanted
+from tests.ends_after import EndsAfter
 from tests.scaler.conftest import MakeJob, MakeRow, Notebook
 
 pytestmark = pytest.mark.django_db
@@ -432,21 +433,6 @@ def test_a_model_whose_line_cannot_be_read_is_held_and_keeps_no_other_from_its_w
     assert list(Fault.objects.values_list("part", flat=True)) == ["scale: line"]
 
 
-class Turns(threading.Event):
-    """Stops after so many waits; nobody sleeps."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__()
-        self.left = number
-
-    def wait(self, timeout: float | None = None) -> bool:
-        self.left -= 1
-        return self.is_set()
-
-    def is_set(self) -> bool:
-        return self.left <= 0
-
-
 @pytest.mark.parametrize(
     ("error", "signs", "faults"),
     [(KeyError("a bug"), [], ["scale"]), (OperationalError("gone"), ["round"], [])],
@@ -468,6 +454,6 @@ def test_a_round_that_fails_ends_no_scaler_and_one_that_fails_of_itself_leaves_n
         raise error
 
     monkeypatch.setattr(target, "look", look)
-    Loop(target, Sources(target), leads=lambda: True).run(Turns(2))
+    Loop(target, Sources(target), leads=lambda: True).run(EndsAfter(2))
     assert [each.name for each in tmp_path.iterdir()] == signs
     assert list(Fault.objects.values_list("part", flat=True)) == faults

@@ -5,8 +5,7 @@ from __future__ import annotations
 from django.utils.http import parse_etags
 
 from foldline.api.views.base import wrong_parameter
-
-MOST_WAIT_S = 50
+from foldline.numbers import MOST_WAIT_S, whole_number
 
 
 def matches(if_none_match: str | None, tag: str) -> bool:
@@ -16,16 +15,11 @@ def matches(if_none_match: str | None, tag: str) -> bool:
     return known == ["*"] or tag in (each.removeprefix("W/") for each in known)
 
 
-def is_whole(text: str) -> bool:
-    """Whether it is a whole number of at most four digits, in ASCII: none of ours is larger, and
-    a longer text would be slow to read, or hide a large number behind zeros."""
-    return text.isascii() and text.isdigit() and len(text) <= 4
-
-
 def wait_s(text: str | None, *, name: str = "wait") -> int:
     """The parameter `name`, whole seconds; 0 without it. Raises InvalidRequest."""
     if text is None:
         return 0
-    if not is_whole(text) or not 1 <= int(text) <= MOST_WAIT_S:
+    seconds = whole_number(text, most=MOST_WAIT_S)
+    if seconds is None:
         raise wrong_parameter(name, "invalid", got=text, expected=f"1 to {MOST_WAIT_S}")
-    return int(text)
+    return seconds

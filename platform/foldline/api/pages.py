@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 from uuid import UUID
 
-from foldline.api.conditions import is_whole
 from foldline.api.views.base import wrong_parameter
+from foldline.numbers import whole_number
 
 MOST_ROWS = 100
 USUAL_ROWS = 50
@@ -23,9 +23,10 @@ def page_size(asked: Mapping[str, str]) -> int:
     text = asked.get("limit")
     if text is None:
         return USUAL_ROWS
-    if not is_whole(text) or not 1 <= int(text) <= MOST_ROWS:
+    rows = whole_number(text, most=MOST_ROWS)
+    if rows is None:
         raise wrong_parameter("limit", "invalid", got=text, expected=f"1 to {MOST_ROWS}")
-    return int(text)
+    return rows
 
 
 def page_start(asked: Mapping[str, str]) -> UUID | None:

@@ -17,6 +17,7 @@ from uuid import UUID
 from django.conf import settings
 
 from foldline.errors import TooManyWaits, WaitingRoomFull
+from foldline.numbers import MOST_WAIT_S, whole_number
 from foldline.waiting import polls, streams, submits
 from foldline.waiting.bridge import Bridge, Receive, Scope, Send, WSGIApp
 from foldline.waiting.calls import Call
@@ -74,7 +75,7 @@ class Door:
             return partial(streams.stream, room=self.room, job_id=job_id) if job_id else None
         if b"wait=" not in scope["query_string"]:
             return None
-        job_id, seconds = _id(name), polls.whole_seconds(polls.asked(scope).get("wait", ""))
+        job_id, seconds = _id(name), _seconds(polls.asked(scope).get("wait", ""))
         if job_id is None or seconds is None:
             return None
         return partial(polls.poll_job, room=self.room, job_id=job_id, seconds=seconds)
@@ -82,7 +83,7 @@ class Door:
     def _batch(self, scope: Scope) -> Wait | None:
         asked = polls.asked(scope)
         mode = polls.MODES.get(asked.get("wait", ""))
-        seconds = polls.whole_seconds(asked.get("timeout_s", str(polls.MOST_WAIT_S)))
+        seconds = _seconds(asked.get("timeout_s", str(MOST_WAIT_S)))
         if mode is None or seconds is None:
             return None
         return partial(polls.poll_batch, room=self.room, mode=mode, seconds=seconds)
@@ -116,6 +117,11 @@ def _id(text: str) -> UUID | None:
     with suppress(ValueError):
         return UUID(text)
     return None
+
+
+def _seconds(text: str) -> int | None:
+    """How long to wait; None when Django will say what is wrong."""
+    return whole_number(text, most=MOST_WAIT_S)
 
 
 app = Door()

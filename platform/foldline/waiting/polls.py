@@ -17,7 +17,6 @@ from foldline.waiting.room import Mode, Room
 from foldline.waiting.together import Unanswered
 from foldline.waiting.watch import Watch
 
-MOST_WAIT_S = 50
 MODES: Mapping[str, Mode] = {"any": "any", "all": "all"}
 AWAY = 503
 """The status of an answer without the database. It ends no wait that has begun."""
@@ -84,14 +83,6 @@ def open_jobs(batch: dict[str, Any]) -> set[UUID]:
     """Of a batch as it was answered."""
     jobs = (each["job"] for each in batch["jobs"] if each["job"] is not None)
     return {UUID(job["id"]) for job in jobs if job["state"] in OPEN}
-
-
-def whole_seconds(text: str) -> int | None:
-    """1 to 50, as Django reads it; None when it will say what is wrong."""
-    is_whole = text.isascii() and text.isdigit() and len(text) <= 4
-    if not is_whole or not 1 <= int(text) <= MOST_WAIT_S:
-        return None
-    return int(text)
 
 
 def asked(scope: Scope) -> dict[str, str]:

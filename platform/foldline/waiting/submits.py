@@ -9,10 +9,11 @@ from typing import Any
 from uuid import UUID
 
 from foldline.errors import TooManyWaits, WaitingRoomFull
+from foldline.numbers import MOST_WAIT_S
 from foldline.waiting.bridge import Send
 from foldline.waiting.calls import Call
 from foldline.waiting.held import Held
-from foldline.waiting.polls import MOST_WAIT_S, open_jobs
+from foldline.waiting.polls import open_jobs
 from foldline.waiting.room import Room
 
 # One preference (RFC 7240): a token, perhaps a value, perhaps parameters.

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import gc
-import threading
 from collections.abc import Callable
 
 import pytest
@@ -14,21 +13,9 @@ from foldline.forecasts.models import Forecast
 from foldline.forecasts.reading import STALE_S
 from foldline.forecasts.walker import Walker
 from foldline.jobs.models import Attempt, Fault, Leadership, QueueState
+from tests.ends_after import EndsAfter
 
 pytestmark = pytest.mark.django_db
-
-
-class Rounds(threading.Event):
-    """Stops after so many waits; nobody sleeps."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__()
-        self.pauses: list[float | None] = []
-        self.number = number
-
-    def wait(self, timeout: float | None = None) -> bool:
-        self.pauses.append(timeout)
-        return len(self.pauses) > self.number
 
 
 def test_one_forecaster_leads(revision: Revision) -> None:
@@ -51,7 +38,7 @@ def test_one_that_ends_lets_the_next_begin_at_once(
     revision: Revision, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("foldline.forecasts.forecaster.connection.close", lambda: None)
-    Forecaster(name="first").run(Rounds(1))
+    Forecaster(name="first").run(EndsAfter(2))
     assert Forecaster(name="second").walk()
 
 
@@ -68,7 +55,7 @@ def test_a_database_that_is_away_ends_no_forecaster(
 
     monkeypatch.setattr(Walker, "walk", walk)
     monkeypatch.setattr("foldline.forecasts.forecaster.connection.close", lambda: None)
-    Forecaster().run(Rounds(3))
+    Forecaster().run(EndsAfter(4))
     assert len(walks) == 3
     assert gc.isenabled()
 
@@ -132,7 +119,7 @@ def test_a_round_that_fails_ends_no_forecaster_and_the_next_begins_anew(
         return 1 // 0 if len(tries) == 1 else works(self)
 
     monkeypatch.setattr(History, part, fails_once)
-    Forecaster().run(Rounds(2))
+    Forecaster().run(EndsAfter(3))
     assert counted() == {"forecast": 1}
     assert Forecast.objects.exists()
 
@@ -140,7 +127,7 @@ def test_a_round_that_fails_ends_no_forecaster_and_the_next_begins_anew(
 def test_it_walks_every_two_seconds(revision: Revision, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("foldline.forecasts.forecaster.connection.close", lambda: None)
     monkeypatch.setattr("time.process_time", lambda: 0.0)  # a walk that costs nothing
-    rounds = Rounds(1)
+    rounds = EndsAfter(2)
     Forecaster().run(rounds)
     assert rounds.pauses == [0.0, WALK_S]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -21,6 +20,7 @@ from foldline.jobs.faults import contained
 from foldline.jobs.models import Attempt, Fault, Job, QueueState
 from foldline.jobs.services import claim
 from foldline.jobs.sweeper import Sweeper
+from tests.ends_after import EndsAfter
 from tests.redis_server import running_redis
 
 MakeJob = Callable[..., UUID]
@@ -98,21 +98,6 @@ class TestContained:
         assert "KeyError" in page
 
 
-class Rounds(threading.Event):
-    """Stops after so many waits; nobody sleeps."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__()
-        self.left = number
-
-    def wait(self, timeout: float | None = None) -> bool:
-        self.left -= 1
-        return self.is_set()
-
-    def is_set(self) -> bool:
-        return self.left <= 0
-
-
 class TestSweeping:
     @pytest.fixture(autouse=True)
     def _redis(self, tmp_path: Path, settings: Settings) -> Iterator[None]:
@@ -183,7 +168,7 @@ class TestSweeping:
         monkeypatch.setattr("foldline.jobs.sweeper.connection.close", lambda: None)
         monkeypatch.setattr(tickets.Publisher, "run_id", fails(KeyError("run_id")))
         make_job()
-        Sweeper().run(Rounds(3))
+        Sweeper().run(EndsAfter(3))
         assert counted() == {"sweep: Redis": 2}
         assert tickets.publisher().ready("foldline.sleepy.r1") == 1
 
@@ -192,7 +177,7 @@ class TestSweeping:
     ) -> None:
         monkeypatch.setattr("foldline.jobs.sweeper.connection.close", lambda: None)
         monkeypatch.setattr("foldline.jobs.sweeper.expire_due", fails(KeyError("a bug")))
-        Sweeper().run(Rounds(1))
+        Sweeper().run(EndsAfter(1))
         assert counted() == {"sweep": 1}
 
     @pytest.mark.django_db(transaction=True)
@@ -209,7 +194,7 @@ class TestSweeping:
         with connection.cursor() as cursor:
             cursor.execute("set default_transaction_read_only = on")
             try:
-                sweeper.run(Rounds(1))
+                sweeper.run(EndsAfter(1))
             finally:
                 cursor.execute("set default_transaction_read_only = off")
         assert sweeper._contact_since is None

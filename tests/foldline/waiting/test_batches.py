@@ -15,11 +15,11 @@ from pytest_django import Settings
 
 from foldline.jobs import services
 from foldline.jobs.models import Job
+from foldline.numbers import MOST_WAIT_S
 from foldline.tenants.models import Tenant
 from foldline.tenants.services import authenticate
 from foldline.tenants.visits import count_visit
 from foldline.waiting import app
-from foldline.waiting.polls import MOST_WAIT_S
 from foldline.waiting.room import Room
 from foldline.wsgi import application
 from tests.foldline.waiting.conftest import Callers, Worker, woken

@@ -12,10 +12,10 @@ from pytest_django import Settings
 
 from foldline.api.outage import outage
 from foldline.jobs import services
+from foldline.numbers import MOST_WAIT_S
 from foldline.tenants.models import ApiKey, Tenant
 from foldline.tenants.services import revoke_key
 from foldline.waiting import hearing, room
-from foldline.waiting.polls import MOST_WAIT_S
 from tests.foldline.waiting.conftest import Callers, Worker, woken
 from tests.redis_server import RedisServer
 from tests.worker_process import wait_until

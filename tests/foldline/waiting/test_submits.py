@@ -12,9 +12,9 @@ from pytest_django import Settings
 from foldline.errors import job_error
 from foldline.jobs import services
 from foldline.jobs.models import Job
+from foldline.numbers import MOST_WAIT_S
 from foldline.tenants.models import ApiKey, Tenant
 from foldline.tenants.services import revoke_key
-from foldline.waiting.polls import MOST_WAIT_S
 from foldline.waiting.submits import preferred_wait
 from tests.foldline.waiting.conftest import Callers, Timed, Worker, woken
 
