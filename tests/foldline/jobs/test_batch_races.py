@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from django.db import connection, transaction
+from django.db import OperationalError, connection, transaction
 
 from foldline.catalog.models import Revision
 from foldline.errors import IdempotencyKeyReused, QuotaExceeded
@@ -159,7 +159,9 @@ def test_nothing_of_a_quota_is_exceeded_at_any_commit(
     # Every place is taken, and never one more.
     assert Job.objects.count() == room, told
     assert max(counts, default=0) <= room
-    assert {type(each) for each in told} <= {SubmittedBatch, Submitted, QuotaExceeded}
+    # On a slow disk SQLite's one writer keeps somebody waiting too long: that one is told a 503.
+    late = {OperationalError} if connection.vendor == "sqlite" else set()
+    assert {type(each) for each in told} <= {SubmittedBatch, Submitted, QuotaExceeded, *late}
 
 
 def test_batches_of_several_models_do_not_wait_for_each_other_in_a_ring(
